@@ -1,0 +1,48 @@
+# Language level, compiler cache, linker and sanitizers. Everything here holds for every target.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+# base_dir and no hash_dir: a second checkout or preset shares what the first one compiled.
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
+                                  CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+endif()
+
+# Debug programs link often: take the fastest linker the machine has.
+find_program(MOLD_PROGRAM mold)
+find_program(LLD_PROGRAM ld.lld)
+if(MOLD_PROGRAM)
+  add_link_options(-fuse-ld=mold)
+elseif(LLD_PROGRAM)
+  add_link_options(-fuse-ld=lld)
+endif()
+
+if(BUILD_SHARED_LIBS)
+  string(APPEND CMAKE_SHARED_LINKER_FLAGS " -Wl,-z,defs")
+endif()
+
+if(MOONPOOL_SANITIZE)
+  add_compile_options(-fsanitize=${MOONPOOL_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${MOONPOOL_SANITIZE})
+  if(MOONPOOL_SANITIZE MATCHES "undefined")
+    add_compile_options(-fno-sanitize-recover=undefined)
+  endif()
+endif()
+
+# Libraries under a fuzzer need coverage counters; the fuzzers themselves add the engine.
+if(MOONPOOL_LIBFUZZER)
+  add_compile_options(-fsanitize=fuzzer-no-link,address -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address)
+endif()
+
+# What every target of ours is compiled with, and nothing generated or vendored is.
+add_library(moonpool_warnings INTERFACE)
+target_compile_options(moonpool_warnings INTERFACE -Wall -Wextra -Wshadow -Wconversion -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(moonpool_warnings INTERFACE -Wthread-safety -Werror=thread-safety)
+endif()
