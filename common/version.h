@@ -1,0 +1,12 @@
+// Versions of the product and of what it speaks.
+#pragma once
+
+namespace moonpool {
+
+inline constexpr char kReleaseVersion[] = "0.1.0";
+
+// Wire version (control and data). A peer of another major is refused; of another minor, served.
+inline constexpr unsigned kWireMajor = 1;
+inline constexpr unsigned kWireMinor = 0;
+
+}  // namespace moonpool
