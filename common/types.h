@@ -16,6 +16,8 @@ inline constexpr size_t kMaxBatchKeys = 16384;
 // A replica has at most this many extents (parts).
 inline constexpr size_t kMaxPartsPerReplica = 256;
 inline constexpr size_t kMaxReplicas = 8;
+// Every part starts with a header in pool memory; its layout is in transport/part_header.h.
+inline constexpr uint64_t kPartHeaderBytes = 64;
 
 // Number of one master leadership. Grows for ever; 0 = none.
 struct Term {
@@ -53,13 +55,14 @@ struct SegmentId {
   auto operator<=>(const SegmentId&) const = default;
 };
 
-// Contiguous bytes of one segment that belong to one part of a replica: the part header
-// (kPartHeaderBytes, see transport/part_header.h) and then the payload.
+// Contiguous bytes of one segment that belong to one part of a replica: the part header and then
+// the payload.
 struct Extent {
   SegmentId segment;
   uint64_t offset = 0;
   uint64_t length = 0;  // header and payload, without the allocator's rounding
   constexpr uint64_t end() const { return offset + length; }
+  constexpr uint64_t payload_bytes() const { return length - kPartHeaderBytes; }
   auto operator<=>(const Extent&) const = default;
 };
 

@@ -1,0 +1,66 @@
+// What a channel moves: one part of one replica per operation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/types.h"
+#include "transport/part_header.h"
+
+namespace moonpool::transport {
+
+using MutableBytes = absl::Span<std::byte>;
+using ConstBytes = absl::Span<const std::byte>;
+
+// What the node writes down when a part is complete (rule R3). Also the node's inventory record.
+struct SealRecord {
+  Generation generation;
+  std::string name_space;
+  std::string key;
+  std::string parent;  // empty = start of a chain
+  Extent extent;
+  uint64_t object_bytes = 0;
+  uint16_t part_index = 0;
+  uint16_t part_count = 1;
+  uint8_t replica_index = 0;
+  uint64_t payload_checksum = 0;
+  bool operator==(const SealRecord&) const = default;
+};
+
+// The header that stands in memory for a sealed record.
+PartHeader HeaderOf(const SealRecord& record);
+
+// Reads a sealed part into the caller's buffers. Submitted by pointer; the op, its spans and the
+// buffers stay where they are until the op is done.
+struct ReadOp {
+  // In.
+  Generation generation;
+  Extent extent;
+  std::vector<MutableBytes> into;  // sizes add up to extent.payload_bytes()
+  bool verify = true;              // compute the checksum on the way in and compare
+  // Out, valid once done. OK: `header` is the part's and, with verify, the payload matches it.
+  // NOT_FOUND/STALE_GENERATION: the generation no longer owns the extent. DATA_LOSS: torn or
+  // corrupted. UNAVAILABLE: the peer or the connection failed. The buffers' content is undefined
+  // unless OK.
+  absl::Status status;
+  PartHeader header;
+  bool done = false;
+};
+
+// Writes a part and seals it.
+struct WriteOp {
+  // In. record.payload_checksum is computed on the way out and filled in.
+  SealRecord record;
+  std::vector<ConstBytes> from;  // sizes add up to record.extent.payload_bytes()
+  // Out. OK: sealed, survives the master (R3). FAILED_PRECONDITION/STALE_GENERATION or STALE_TERM:
+  // a newer owner (R2). UNAVAILABLE/BYTES_PINNED: a view or mapped writer still uses the bytes.
+  // UNAVAILABLE otherwise: unknown whether sealed; repeating the op is safe.
+  absl::Status status;
+  bool done = false;
+};
+
+}  // namespace moonpool::transport
