@@ -23,7 +23,9 @@ TEST(Cancel, RunsTheCallbackOnceAndMakesTheDescriptorReadable) {
 TEST(Cancel, ADestroyedCallbackDoesNotRun) {
   CancelSource source;
   int runs = 0;
-  { const CancelCallback callback = source.token().OnCancel([&runs] { ++runs; }); }
+  {
+    const CancelCallback callback = source.token().OnCancel([&runs] { ++runs; });
+  }
   source.Cancel();
   EXPECT_EQ(runs, 0);
 }

@@ -31,20 +31,18 @@ absl::Status WithDetail(absl::Status status, const ErrorDetail& detail) {
   proto.set_hint(detail.hint);
   proto.set_key(detail.key);
   proto.set_node(detail.node);
-  proto.set_retry_after_ms(
-      static_cast<uint64_t>(absl::ToInt64Milliseconds(detail.retry_after)));
+  proto.set_retry_after_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(detail.retry_after)));
   status.SetPayload(kDetailUrl, absl::Cord(proto.SerializeAsString()));
   return status;
 }
 
 absl::Status MakeError(absl::StatusCode code, ErrorReason reason, absl::string_view message,
                        ErrorExtras extras) {
-  return WithDetail(absl::Status(code, message),
-                    ErrorDetail{.reason = reason,
-                                .hint = std::move(extras.hint),
-                                .key = std::move(extras.key),
-                                .node = std::move(extras.node),
-                                .retry_after = extras.retry_after});
+  return WithDetail(absl::Status(code, message), ErrorDetail{.reason = reason,
+                                                             .hint = std::move(extras.hint),
+                                                             .key = std::move(extras.key),
+                                                             .node = std::move(extras.node),
+                                                             .retry_after = extras.retry_after});
 }
 
 std::optional<ErrorDetail> DetailOf(const absl::Status& status) {

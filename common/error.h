@@ -2,7 +2,8 @@
 // its payload answers "why exactly", so that nobody parses a message.
 //
 //   return MakeError(absl::StatusCode::kNotFound, ErrorReason::kEvicted,
-//                    absl::StrCat("key evicted ", ago, " ago by s3fifo"), {.hint = "put it again"});
+//                    absl::StrCat("key evicted ", ago, " ago by s3fifo"), {.hint = "put it
+//                    again"});
 //   if (ReasonOf(status) == ErrorReason::kEvicted) ...
 //
 // Codes: UNAVAILABLE retry with backoff; RESOURCE_EXHAUSTED back off or spill; FAILED_PRECONDITION

@@ -57,7 +57,8 @@ class ViewSource {
 // Used by one thread at a time.
 class Channel {
  public:
-  virtual ~Channel() = default;  // unfinished ops are abandoned: their buffers are not touched any more
+  virtual ~Channel() =
+      default;  // unfinished ops are abandoned: their buffers are not touched any more
 
   virtual absl::string_view backend() const = 0;  // "tcp", "shm", "sim"
 

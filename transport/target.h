@@ -55,9 +55,9 @@ class Target {
 
   // Takes the extent for a generation. Older owners of any of its bytes are superseded (their
   // records go, their headers are invalidated). INVALID_ARGUMENT: outside every segment, or
-  // unaligned. FAILED_PRECONDITION/STALE_TERM or STALE_GENERATION: the term is older than the newest
-  // seen, or a newer owner has some byte. ALREADY_EXISTS: this very generation is sealed here
-  // already (a repeated write: discard the payload, the seal will be OK).
+  // unaligned. FAILED_PRECONDITION/STALE_TERM or STALE_GENERATION: the term is older than the
+  // newest seen, or a newer owner has some byte. ALREADY_EXISTS: this very generation is sealed
+  // here already (a repeated write: discard the payload, the seal will be OK).
   // UNAVAILABLE/BYTES_PINNED: a view or a mapped writer holds some byte.
   virtual absl::StatusOr<std::shared_ptr<WriteClaim>> Claim(Generation generation,
                                                             const Extent& extent,

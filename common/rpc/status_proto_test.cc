@@ -1,0 +1,37 @@
+#include "common/rpc/status_proto.h"
+
+#include <gtest/gtest.h>
+
+#include "common/testing/status_matchers.h"
+
+namespace moonpool {
+namespace {
+
+TEST(StatusProto, RoundTripKeepsCodeMessageAndDetail) {
+  const absl::Status status =
+      MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kNoSpace, "full",
+                {.hint = "wait",
+                 .key = std::string("\0k", 2),
+                 .node = "n1",
+                 .retry_after = absl::Milliseconds(1500)});
+  v1::Status proto;
+  StatusToProto(status, &proto);
+  EXPECT_EQ(StatusFromProto(proto), status);
+}
+
+TEST(StatusProto, OkIsEmpty) {
+  v1::Status proto;
+  proto.set_code(3);
+  StatusToProto(absl::OkStatus(), &proto);
+  EXPECT_EQ(proto.ByteSizeLong(), 0u);
+  EXPECT_THAT(StatusFromProto(proto), IsOk());
+}
+
+TEST(StatusProto, AnUnknownCodeFromANewerPeerIsStillAnError) {
+  v1::Status proto;
+  proto.set_code(99);
+  EXPECT_THAT(StatusFromProto(proto), StatusIs(absl::StatusCode::kUnknown));
+}
+
+}  // namespace
+}  // namespace moonpool
