@@ -1,0 +1,233 @@
+// What clients and operators ask of the core, and what it answers. Plain values: the handlers turn
+// proto messages into these and back. Views in commands are borrowed for the call; results own
+// what they hold. Where results are a list they stand in the order of the keys.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/types.h"
+
+namespace moonpool::master {
+
+// Dense index of an object in the table; the "handle" of the wire. Means something only together
+// with a generation: slots are used again.
+using SlotIndex = uint32_t;
+inline constexpr SlotIndex kNoSlot = 0xffffffff;
+
+struct Part {
+  NodeId node;
+  Extent extent;
+  bool operator==(const Part&) const = default;
+};
+// Parts are in object order; a part carries extent.length - kPartHeaderBytes bytes of it.
+struct Replica {
+  absl::InlinedVector<Part, 1> parts;
+};
+using Replicas = absl::InlinedVector<Replica, 1>;
+
+// An object that was read through a known location.
+struct Touch {
+  SlotIndex handle = kNoSlot;
+  Generation generation;
+};
+
+// Who asks. An empty namespace is "default".
+struct Caller {
+  uint64_t client_id = 0;
+  absl::string_view host_id;
+  absl::string_view name_space;
+  absl::Duration timeout = absl::InfiniteDuration();
+  absl::Span<const Touch> touched = {};
+};
+
+// What a caller that is willing to wait has to wait for: apply the command again when
+// Core::change_count() has moved.
+enum class Wait : uint8_t { kNone, kSpace, kWriter };
+
+// --- StartPuts -----------------------------------------------------------------------------------
+
+struct PutKey {
+  absl::string_view key;
+  uint64_t size_bytes = 0;
+  absl::string_view parent = {};  // empty = start of a chain
+};
+struct StartPutsCommand {
+  Caller caller;
+  uint64_t request_id = 0;  // the same id of the same client gives the same open grants again
+  absl::Span<const PutKey> puts;
+  uint32_t replicas = 0;      // 0 = 1
+  uint32_t min_replicas = 0;  // 0 = replicas
+  bool wait_for_space = false;
+  bool wait_for_writer = false;
+};
+struct Grant {
+  Generation generation;
+  SlotIndex handle = kNoSlot;
+  Replicas replicas;
+  absl::Duration remaining = absl::ZeroDuration();  // until the deadline, from now
+};
+// OK: the grant. ALREADY_EXISTS: existing_generation. ABORTED/BEING_WRITTEN: another writer.
+// INVALID_ARGUMENT: KEY_EMPTY, KEY_TOO_LONG, DUPLICATE_KEY, VALUE_TOO_LARGE, BAD_ARGUMENT.
+// RESOURCE_EXHAUSTED: NO_SPACE, NO_NODES (fewer than min_replicas), LIMIT_REACHED.
+// UNAVAILABLE/NO_NODES: there is none at all.
+struct PutOutcome {
+  absl::Status status;
+  std::optional<Grant> grant;
+  Generation existing_generation;
+  Wait wait = Wait::kNone;  // set only when the command is willing
+};
+
+// --- CommitPuts, AbortPuts
+// ------------------------------------------------------------------------
+
+struct CommitPut {
+  Generation generation;
+  SlotIndex handle = kNoSlot;
+  absl::InlinedVector<uint32_t, 1> failed_replicas = {};  // indexes into Grant::replicas
+};
+struct AbortPut {
+  Generation generation;
+  SlotIndex handle = kNoSlot;
+  std::vector<Part> pinned = {};  // parts whose bytes are still in use at their node
+};
+
+// --- Locate, MatchPrefix, Exists
+// ------------------------------------------------------------------
+
+struct Location {
+  Generation generation;
+  SlotIndex handle = kNoSlot;
+  uint64_t size_bytes = 0;
+  Replicas replicas;                            // those on nodes that are up
+  absl::Duration lease = absl::ZeroDuration();  // zero = a hint only
+};
+// NOT_FOUND with why there is nothing to read: NEVER_STORED, EVICTED, EXPIRED, REMOVED, NODE_LOST,
+// GRANT_ABORTED, BEING_WRITTEN. UNAVAILABLE/NODE_LOST: all holders are away, and may return.
+struct LocateOutcome {
+  absl::Status status;
+  Location location;
+  Wait wait = Wait::kNone;
+};
+struct LocateCommand {
+  Caller caller;
+  absl::Span<const absl::string_view> keys;
+  absl::Duration lease = absl::ZeroDuration();
+  bool wait_for_writer = false;
+};
+struct MatchPrefixCommand {
+  Caller caller;
+  absl::Span<const absl::string_view> keys;  // one chain, root first
+  absl::Duration lease = absl::ZeroDuration();
+};
+struct MatchPrefixResult {
+  std::vector<Location> locations;  // of the matched keys
+  absl::Status miss;                // why the next key missed; OK when all matched
+};
+
+// --- Remove
+// ---------------------------------------------------------------------------------------
+
+// Names one removal that is not confirmed yet; 0 = none.
+struct RemoveTicket {
+  uint64_t value = 0;
+  auto operator<=>(const RemoveTicket&) const = default;
+};
+template <typename H>
+H AbslHashValue(H h, const RemoveTicket& t) {
+  return H::combine(std::move(h), t.value);
+}
+// OK: gone for new readers. With a ticket: holders have still to confirm (and a lease to end);
+// Effects::removes_done names it then. NOT_FOUND with the reason when there was nothing.
+struct RemoveOutcome {
+  absl::Status status;
+  RemoveTicket ticket;
+};
+
+// --- For operators
+// --------------------------------------------------------------------------------
+
+struct ListObjectsCommand {
+  Caller caller;
+  absl::string_view prefix;
+  absl::string_view page_token;
+  uint32_t limit = 0;  // 0 = 1000; at most 10000
+};
+struct ObjectEntry {
+  std::string key;
+  uint64_t size_bytes = 0;
+  Generation generation;
+  std::vector<std::string> nodes;  // names, without repetition
+  uint32_t parts = 0;
+  uint32_t replicas = 0;
+  uint32_t children = 0;
+  bool is_leased = false;
+  std::string parent;
+  absl::Duration age;
+};
+struct ListObjectsResult {
+  std::vector<ObjectEntry> objects;
+  std::string next_page_token;  // empty = no more; a page may be empty and not the last
+};
+
+struct WhyResult {
+  // stored, being_written, evicted, expired, removed, node_lost, refused, never_stored
+  std::string state;
+  std::string explanation;
+  uint64_t size_bytes = 0;
+  Generation generation;
+  Replicas replicas;  // also those on nodes that are away
+  std::string parent;
+  uint32_t children = 0;
+  absl::Duration lease = absl::ZeroDuration();  // what is left of the longest lease
+  absl::Duration ago = absl::ZeroDuration();    // since the event that the state names
+  std::string policy;
+};
+
+struct NamespaceStatus {
+  std::string name;
+  std::string fingerprint;
+  uint64_t objects = 0;
+  uint64_t bytes = 0;  // of the pool: all replicas with their headers
+  uint64_t leased_bytes = 0;
+};
+// Since the core was made.
+struct Totals {
+  uint64_t puts_started = 0;  // grants given
+  uint64_t puts_committed = 0;
+  uint64_t puts_refused = 0;
+  uint64_t puts_aborted = 0;  // aborted, expired, superseded
+  uint64_t keys_located = 0;
+  uint64_t keys_missed = 0;
+  uint64_t evicted = 0;
+  uint64_t evicted_bytes = 0;
+  uint64_t removed = 0;
+  uint64_t lost = 0;
+  uint64_t adopted = 0;
+};
+struct StatusResult {
+  Term term;
+  uint32_t nodes_up = 0;
+  uint32_t nodes_known = 0;
+  uint64_t objects = 0;
+  uint64_t used_bytes = 0;  // live, granted and condemned extents
+  uint64_t capacity_bytes = 0;
+  uint64_t granted_bytes = 0;
+  uint64_t condemned_bytes = 0;
+  uint64_t open_grants = 0;
+  uint64_t live_leases = 0;
+  uint64_t leased_bytes = 0;
+  uint64_t tombstones = 0;
+  std::string eviction_policy;
+  std::vector<NamespaceStatus> namespaces;
+  Totals totals;
+};
+
+}  // namespace moonpool::master

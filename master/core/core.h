@@ -1,0 +1,129 @@
+// The master's state and its rules, without anything around it: Apply(command, now) -> result and
+// effects, with one method per command.
+//
+//   Core core(options, term, Random(seed));
+//   StatusOr<std::vector<PutOutcome>> outcomes = core.StartPuts(command, clock.Now());
+//   for (FreeCommand& free : core.TakeEffects().frees) Send(free);
+//
+// No threads, clocks, locks, I/O or randomness of its own (the Random is given): equal commands at
+// equal times give equal results. Externally serialised: one call at a time. No call blocks and
+// none looks at all objects: the work is O(batch), times a logarithm. `now` is a point on one
+// monotonic line and never goes back.
+//
+// Waiting is done outside: an outcome with `wait` says that the command may fare better once
+// change_count() has moved. Commands may be applied again as they are: StartPuts by its request
+// id, all others by nature.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/random.h"
+#include "common/types.h"
+#include "master/core/commands.h"
+#include "master/core/node_commands.h"
+#include "master/core/options.h"
+
+namespace moonpool::master {
+
+struct CoreState;
+
+class Core {
+ public:
+  // The term must be greater than any that an earlier master of this pool has used; where that
+  // cannot be known, nodes that register raise it.
+  Core(CoreOptions options, Term term, Random random);
+  ~Core();
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  // --- Clients. A whole call fails for what concerns all of it: NOT_FOUND/NAMESPACE_UNKNOWN,
+  // INVALID_ARGUMENT/BATCH_TOO_LARGE; each key has a status of its own.
+
+  // Creates the namespace, or checks its fingerprint; answers with the fingerprint that holds.
+  // An empty one matches every one and creates nothing. NOT_FOUND/NAMESPACE_UNKNOWN,
+  // FAILED_PRECONDITION/FINGERPRINT_MISMATCH, INVALID_ARGUMENT/BAD_ARGUMENT (name).
+  absl::StatusOr<std::string> OpenNamespace(absl::string_view name, absl::string_view fingerprint,
+                                            absl::Time now);
+  absl::StatusOr<std::vector<PutOutcome>> StartPuts(const StartPutsCommand& command,
+                                                    absl::Time now);
+  // OK: readable by everybody (also when repeated). ABORTED/GRANT_ABORTED: the grant is no more;
+  // ABORTED/REPLICAS_UNMET: too many replicas failed.
+  absl::StatusOr<std::vector<absl::Status>> CommitPuts(const Caller& caller,
+                                                       absl::Span<const CommitPut> puts,
+                                                       absl::Time now);
+  // OK also for a grant that is no more; ALREADY_EXISTS when it is committed.
+  absl::StatusOr<std::vector<absl::Status>> AbortPuts(const Caller& caller,
+                                                      absl::Span<const AbortPut> puts,
+                                                      absl::Time now);
+  absl::StatusOr<std::vector<LocateOutcome>> Locate(const LocateCommand& command, absl::Time now);
+  absl::StatusOr<MatchPrefixResult> MatchPrefix(const MatchPrefixCommand& command, absl::Time now);
+  // OK or the reason of the miss, as Locate. No access is counted.
+  absl::StatusOr<std::vector<absl::Status>> Exists(const Caller& caller,
+                                                   absl::Span<const absl::string_view> keys,
+                                                   absl::Time now);
+  absl::StatusOr<std::vector<RemoveOutcome>> Remove(const Caller& caller,
+                                                    absl::Span<const absl::string_view> keys,
+                                                    absl::Time now);
+  bool IsRemoveDone(RemoveTicket ticket) const;
+
+  // --- Nodes. All but RegisterNode are void for a session that a newer one has replaced.
+
+  // The same name and incarnation: the node is back, its objects stay and its inventory is
+  // reconciled. Another incarnation: its old replicas are lost; FAILED_PRECONDITION while the
+  // other one has a live session. INVALID_ARGUMENT for a bad description.
+  absl::StatusOr<Registration> RegisterNode(const RegisterNodeCommand& command, absl::Time now);
+  void InventorySlice(NodeId node, SessionId session, absl::Span<const SealedPart> parts,
+                      absl::Time now);
+  // From now on the node takes grants.
+  void InventoryComplete(NodeId node, SessionId session, absl::Time now);
+  void SealReport(NodeId node, SessionId session, absl::Span<const SealedPart> parts,
+                  absl::Time now);
+  void Heartbeat(NodeId node, SessionId session, absl::Time now);
+  void CommandResult(NodeId node, SessionId session, uint64_t command_id,
+                     const absl::Status& status, absl::Time now);
+  void NodeDisconnected(NodeId node, SessionId session, absl::Time now);
+  // The operator says that a node that is away will never come back: removals stop waiting for
+  // it. NOT_FOUND; FAILED_PRECONDITION while it is up.
+  absl::Status ForgetNode(absl::string_view name, absl::Time now);
+  // Makes the term greater than one that was seen elsewhere.
+  void RaiseTerm(Term seen);
+  Term term() const;
+
+  // --- Time and effects.
+
+  // Expires grants and leases, drops what lost nodes held, repeats commands; a bounded amount per
+  // call. True: there is more to do now. Meant to be called every few milliseconds to 100 ms.
+  bool Tick(absl::Time now);
+  // Everything since the last call, in order.
+  Effects TakeEffects();
+  // Moves whenever space was freed, a grant was closed, a lease ended or a node joined.
+  uint64_t change_count() const;
+
+  // --- Looking.
+
+  // nullopt for an id that no present node has.
+  std::optional<NodeAddress> AddressOf(NodeId node) const;
+  StatusResult GetStatus(absl::Time now) const;
+  std::vector<NodeStatus> ListNodes(absl::Time now) const;
+  absl::StatusOr<ListObjectsResult> ListObjects(const ListObjectsCommand& command,
+                                                absl::Time now) const;
+  absl::StatusOr<WhyResult> Why(absl::string_view name_space, absl::string_view key,
+                                absl::Time now) const;
+
+  // Looks at everything and says what does not fit together; OK when all does. For tests.
+  absl::Status CheckInvariants() const;
+
+ private:
+  std::unique_ptr<CoreState> state_;
+};
+
+}  // namespace moonpool::master

@@ -1,0 +1,100 @@
+// What storage nodes tell the core, and what the core asks of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/types.h"
+#include "master/core/commands.h"
+
+namespace moonpool::master {
+
+// One life of a node's stream; a newer session of the same node makes older ones void. Never 0.
+struct SessionId {
+  uint64_t value = 0;
+  auto operator<=>(const SessionId&) const = default;
+};
+
+struct SegmentSpec {
+  SegmentId segment;
+  std::string medium;  // dram, vram, cxl, nvme, shared
+  uint64_t capacity_bytes = 0;
+};
+struct RegisterNodeCommand {
+  std::string name;
+  Incarnation incarnation;
+  std::string host_id;
+  std::string rack;
+  std::string tcp_address;
+  std::string shm_path;
+  std::vector<SegmentSpec> segments;
+  Term highest_term_seen;
+};
+struct Registration {
+  NodeId node;  // a new one for each incarnation
+  SessionId session;
+  Term term;  // the core's, which registering may have raised
+};
+
+// One part that is sealed at a node: from its inventory or a seal report.
+struct SealedPart {
+  Generation generation;
+  absl::string_view name_space;
+  absl::string_view key;
+  absl::string_view parent;
+  Extent extent;
+  uint64_t object_bytes = 0;
+  uint32_t part_index = 0;
+  uint32_t part_count = 1;
+  uint32_t replica_index = 0;
+};
+
+struct NodeAddress {
+  NodeId node;
+  std::string name;
+  Incarnation incarnation;
+  std::string host_id;
+  std::string tcp_address;
+  std::string shm_path;
+};
+struct SegmentStatus {
+  SegmentId segment;
+  std::string medium;
+  uint64_t used_bytes = 0;
+  uint64_t capacity_bytes = 0;
+  uint64_t largest_free_bytes = 0;
+};
+struct NodeStatus {
+  NodeAddress address;
+  std::string rack;
+  bool is_up = false;
+  bool inventory_complete = false;
+  uint64_t parts = 0;  // live and granted parts of objects here (an object has one or more)
+  uint64_t used_bytes = 0;
+  uint64_t granted_bytes = 0;
+  uint64_t condemned_bytes = 0;
+  uint64_t capacity_bytes = 0;
+  absl::Duration last_heard;  // ago
+  std::vector<SegmentStatus> segments;
+};
+
+// Forget these generations if they still own their bytes. Answered through
+// Core::CommandResult; may be sent more than once under the same id.
+struct FreeCommand {
+  NodeId node;
+  SessionId session;
+  uint64_t command_id = 0;
+  std::vector<Generation> generations;
+};
+// What is to be done outside after commands were applied.
+struct Effects {
+  std::vector<FreeCommand> frees;
+  std::vector<RemoveTicket> removes_done;
+  bool empty() const { return frees.empty() && removes_done.empty(); }
+};
+
+}  // namespace moonpool::master

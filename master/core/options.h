@@ -1,0 +1,51 @@
+// What an operator may set of the core, and the bounds of everything it keeps.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace moonpool::master {
+
+struct CoreOptions {
+  // Behaviour.
+  std::string eviction_policy = "s3fifo";
+  absl::Duration max_grant = absl::Seconds(30);  // longest life of a grant
+  absl::Duration max_lease = absl::Seconds(10);  // longest lease that is given
+  absl::Duration condemn_duration =
+      absl::Seconds(1);  // extents pinned at their node rest this long
+  absl::Duration node_loss_timeout = absl::Seconds(5);
+  // A command to a node that brought no result is sent again after this time.
+  absl::Duration command_retry = absl::Seconds(5);
+  // Adopted objects may be leased by an older leader: none of them is evicted or freed before this
+  // time has passed since the first command. Negative: max_lease.
+  absl::Duration takeover_hold = absl::Seconds(-1);
+  // Share of the capacity that the leases of one namespace may hold.
+  double leased_fraction = 0.25;
+
+  // Layout of replicas.
+  uint64_t stripe_bytes = uint64_t{64} << 20;    // larger objects are spread over nodes
+  uint64_t min_part_bytes = uint64_t{64} << 10;  // no smaller parts, the last one aside
+  // Holes are joined up to this many parts before anything is evicted for a put.
+  uint32_t easy_parts = 8;
+
+  // Bounds. Reaching one is answered with RESOURCE_EXHAUSTED/LIMIT_REACHED.
+  uint32_t max_objects = 0xf0000000;  // slots: live, granted, and absent parents of live objects
+  uint32_t max_open_grants = 1u << 18;
+  uint32_t max_leases = 1u << 20;  // per namespace; then locations come without a lease
+  uint32_t max_tombstones = 1u << 18;
+  uint32_t max_nodes = 4096;
+  uint32_t max_segments_per_node = 64;
+  uint32_t max_namespaces = 4096;
+  uint32_t max_partial_objects = 1u << 20;  // inventory: objects of which parts are missing
+  uint32_t max_touches = 4096;
+  uint32_t obituaries = 1u << 18;
+
+  // Work bounds.
+  uint32_t evictions_per_put = 1u << 14;    // per key of a batch
+  uint32_t work_per_tick = 4096;            // expiries, dropped replicas, repeated commands
+  uint32_t list_slots_per_call = 1u << 16;  // slots that one ListObjects looks at
+};
+
+}  // namespace moonpool::master
