@@ -34,13 +34,19 @@ struct PeerAddress {
   std::string shm_path;
 };
 
-// Read-only bytes of one sealed part, in the pool itself. They cannot change while it lives: the
-// node gives them to no other owner. Move-only; release on any thread.
+// Read-only bytes of one sealed part, in the pool itself. They cannot change while it lives and the
+// node does: the node gives them to no other owner. When the node dies the bytes stay mapped, but
+// its next life may give them away; whoever uses a view past that asks still_pinned() afterwards.
+// Release on any thread.
 class PinnedPart {
  public:
   virtual ~PinnedPart() = default;
   virtual const PartHeader& header() const = 0;
   virtual ConstBytes payload() const = 0;
+  // True: nobody can have changed the bytes up to now. False: the node (or the connection that
+  // holds the pin) is gone; what was computed from the bytes since is worth nothing. One system
+  // call. Thread-safe.
+  virtual bool still_pinned() const = 0;
 };
 
 // Channels that can hand out views (shared memory). Thread-safe.
@@ -81,6 +87,8 @@ class Channel {
   // an op is touched.
   virtual void Abandon(const absl::Status& status) = 0;
 
+  // False once the connection is known to be lost. Looks at an idle connection (one system call),
+  // so that one the peer has closed meanwhile is found before an op is lost to it.
   virtual bool healthy() const = 0;
 
   // nullptr where the backend has no views. Borrowed, lives as long as the channel.

@@ -1,0 +1,50 @@
+// The data server for processes on the same host: a Unix socket that hands out the pool's memory.
+//
+// A peer gets the segments' memory read-only, and a page of its own in which it pins the
+// generations it views (shm/pin_page.h). Reads and views then need no message at all. A peer of the
+// same user may also get the memory writable and write into extents it has claimed; everybody
+// else's payload comes through the socket. When the socket closes, for whatever reason, the peer's
+// claims and pins are gone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/types.h"
+#include "transport/server.h"
+#include "transport/stream/limits.h"
+#include "transport/target.h"
+
+namespace moonpool::transport {
+
+// One segment of the pool. The descriptor (a memfd or a file on tmpfs or hugetlbfs, open for reading
+// and writing) is borrowed until Stop.
+struct ShmSegment {
+  SegmentId id;
+  int fd = -1;
+  uint64_t bytes = 0;
+};
+
+struct ShmServerOptions {
+  // At most 107 bytes. A stale socket of a dead server is replaced, a live one is an error.
+  std::string socket_path;
+  unsigned socket_mode = 0600;
+  // Same user only: hand out writable memory to peers that ask for it.
+  bool mapped_writers = true;
+  // Views that one peer process may hold at a time. 1 to 65536.
+  uint32_t pin_slots = 4096;
+  // The idle timeout does not apply: an idle connection holds pins.
+  StreamServerLimits limits = {};
+};
+
+// Borrows target, clock and logger until Stop has returned. Start takes group and others' rights to
+// the segments' files away (fchmod 0600): a process of another user that has been given read-only
+// memory cannot open it for writing through /proc.
+std::unique_ptr<Server> NewShmServer(Target& target, std::vector<ShmSegment> segments,
+                                     ShmServerOptions options, const Clock& clock, Logger& logger);
+
+}  // namespace moonpool::transport

@@ -1,0 +1,37 @@
+// The client's side on the same host: the pool mapped into this process.
+//
+// A read is a copy out of the mapping, hashed on the way, without a message. A view is a pin in
+// shared memory (no system call). A put claims its extents over the Unix socket, copies into the
+// mapping (or sends the payload through the socket where the node gives no writable memory), and
+// seals: two small round trips for a whole batch.
+//
+// All channels of one transport to one life of a node share the mapping and the pins.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "common/clock.h"
+#include "transport/channel.h"
+
+namespace moonpool::transport {
+
+struct ShmClientOptions {
+  // PeerAddress::host_id of this host. Peers with another one are out of reach, and so is everybody
+  // when it is empty and the peer's is not.
+  std::string host_id;
+  absl::Duration connect_timeout = absl::Milliseconds(800);
+  // Per channel; Submit answers RESOURCE_EXHAUSTED beyond.
+  size_t outstanding_ops_max = 4096;
+  size_t outstanding_bytes_max = size_t{1} << 30;
+  // Ask for writable memory. Without it payloads go through the socket.
+  bool mapped_writes = true;
+  uint64_t client_id = 0;
+};
+
+// Borrows clock.
+std::unique_ptr<Transport> NewShmTransport(ShmClientOptions options, const Clock& clock);
+
+}  // namespace moonpool::transport
