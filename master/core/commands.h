@@ -17,10 +17,10 @@
 
 namespace moonpool::master {
 
-// Dense index of an object in the table; the "handle" of the wire. Means something only together
-// with a generation: slots are used again.
-using SlotIndex = uint32_t;
-inline constexpr SlotIndex kNoSlot = 0xffffffff;
+// Where the object stands in the master's table, so that the next call finds it without its key.
+// Means something only together with a generation: places are used again.
+using Handle = uint32_t;
+inline constexpr Handle kNoHandle = 0xffffffff;
 
 struct Part {
   NodeId node;
@@ -35,7 +35,7 @@ using Replicas = absl::InlinedVector<Replica, 1>;
 
 // An object that was read through a known location.
 struct Touch {
-  SlotIndex handle = kNoSlot;
+  Handle handle = kNoHandle;
   Generation generation;
 };
 
@@ -70,7 +70,7 @@ struct StartPutsCommand {
 };
 struct Grant {
   Generation generation;
-  SlotIndex handle = kNoSlot;
+  Handle handle = kNoHandle;
   Replicas replicas;
   absl::Duration remaining = absl::ZeroDuration();  // until the deadline, from now
 };
@@ -90,12 +90,12 @@ struct PutOutcome {
 
 struct CommitPut {
   Generation generation;
-  SlotIndex handle = kNoSlot;
+  Handle handle = kNoHandle;
   absl::InlinedVector<uint32_t, 1> failed_replicas = {};  // indexes into Grant::replicas
 };
 struct AbortPut {
   Generation generation;
-  SlotIndex handle = kNoSlot;
+  Handle handle = kNoHandle;
   std::vector<Part> pinned = {};  // parts whose bytes are still in use at their node
 };
 
@@ -104,7 +104,7 @@ struct AbortPut {
 
 struct Location {
   Generation generation;
-  SlotIndex handle = kNoSlot;
+  Handle handle = kNoHandle;
   uint64_t size_bytes = 0;
   Replicas replicas;                            // those on nodes that are up
   absl::Duration lease = absl::ZeroDuration();  // zero = a hint only

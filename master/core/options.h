@@ -10,7 +10,7 @@ namespace moonpool::master {
 
 struct CoreOptions {
   // Behaviour.
-  std::string eviction_policy = "s3fifo";
+  std::string eviction_policy = "cohort";
   absl::Duration max_grant = absl::Seconds(30);  // longest life of a grant
   absl::Duration max_lease = absl::Seconds(10);  // longest lease that is given
   absl::Duration condemn_duration =
@@ -21,6 +21,8 @@ struct CoreOptions {
   // Adopted objects may be leased by an older leader: none of them is evicted or freed before this
   // time has passed since the first command. Negative: max_lease.
   absl::Duration takeover_hold = absl::Seconds(-1);
+  // Parts of striped objects from inventories wait this long for the parts that are missing.
+  absl::Duration partial_timeout = absl::Seconds(60);
   // Share of the capacity that the leases of one namespace may hold.
   double leased_fraction = 0.25;
 
