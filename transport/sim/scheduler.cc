@@ -1,0 +1,82 @@
+#include "transport/sim/scheduler.h"
+
+#include "common/check.h"
+
+namespace moonpool::sim {
+
+Scheduler::Scheduler() = default;
+
+Scheduler::~Scheduler() {
+  MP_CHECK(live_actors_ == 0, "a simulated actor outlives its scheduler", live_actors_);
+  for (const std::unique_ptr<Actor>& actor : actors_) actor->thread.join();
+}
+
+void Scheduler::At(absl::Time time, std::function<void()> event) {
+  queue_.emplace(std::make_pair(std::max(time, now_), ++sequence_), std::move(event));
+}
+
+void Scheduler::Spawn(std::string name, std::function<void()> body) {
+  actors_.push_back(std::make_unique<Actor>());
+  Actor* actor = actors_.back().get();
+  actor->name = std::move(name);
+  ++live_actors_;
+  actor->thread = std::thread([this, actor, body = std::move(body)] {
+    actor->go.acquire();
+    body();
+    --live_actors_;
+    loop_.release();
+  });
+  At(now_, [this, actor] { Resume(actor); });
+}
+
+// Runs `actor` until it blocks or ends.
+void Scheduler::Resume(Actor* actor) {
+  Actor* const before = std::exchange(current_, actor);
+  MP_CHECK(before == nullptr, "an actor resumed by an actor");
+  actor->go.release();
+  loop_.acquire();
+  current_ = nullptr;
+}
+
+void Scheduler::Block(uint64_t token, absl::Time until) {
+  Actor* const actor = current_;
+  if (until < absl::InfiniteFuture()) {
+    At(until, [this, token] { Wake(token); });
+  }
+  if (actor != nullptr) {
+    blocked_.emplace(token, [this, actor] { Resume(actor); });
+    loop_.release();
+    actor->go.acquire();
+    return;
+  }
+  bool woken = false;
+  blocked_.emplace(token, [&woken] { woken = true; });
+  while (!woken && Step(absl::InfiniteFuture())) {
+  }
+  MP_CHECK(woken, "the simulated world is idle and nobody will wake the caller");
+}
+
+void Scheduler::Wake(uint64_t token) {
+  const auto found = blocked_.find(token);
+  if (found == blocked_.end()) return;
+  // As an event of its own: the waker goes on first, and a wake-up from an actor is legal.
+  At(now_, std::move(found->second));
+  blocked_.erase(found);
+}
+
+bool Scheduler::Step(absl::Time limit) {
+  if (queue_.empty() || queue_.begin()->first.first > limit) return false;
+  auto next = queue_.extract(queue_.begin());
+  now_ = next.key().first;
+  ++events_;
+  next.mapped()();
+  return true;
+}
+
+void Scheduler::Run(absl::Time limit, const std::function<bool()>& stop) {
+  MP_CHECK(current_ == nullptr, "Run() inside an actor");
+  while (!(stop && stop()) && Step(limit)) {
+  }
+}
+
+}  // namespace moonpool::sim

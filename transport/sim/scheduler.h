@@ -1,0 +1,81 @@
+// Virtual time and one runnable thing at a time: the floor of every simulation. The same seed
+// gives the same run, event by event.
+//
+//   Scheduler scheduler;
+//   scheduler.Spawn("client-1", [&] { ... scheduler.Block(deadline); ... });
+//   scheduler.After(absl::Milliseconds(3), [&] { ... scheduler.Wake(token); });
+//   scheduler.RunUntilIdle(limit);
+//
+// Actors run product code written in blocking style. Each has a real thread, but a baton passes
+// between them and the event loop, so exactly one of all of them runs and nothing is left to the
+// operating system's scheduling.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <semaphore>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/clock.h"
+
+namespace moonpool::sim {
+
+// Used by the thread that runs the loop and by actors while they hold the baton.
+class Scheduler final : public Clock {
+ public:
+  Scheduler();
+  ~Scheduler() override;  // every actor must have ended
+
+  absl::Time Now() const override { return now_; }
+
+  // Events of one instant run in the order in which they were made.
+  void At(absl::Time time, std::function<void()> event);
+  void After(absl::Duration delay, std::function<void()> event) { At(now_ + delay, event); }
+
+  // An actor that starts at once (as an event).
+  void Spawn(std::string name, std::function<void()> body);
+
+  // Names the place that is about to Block, for Wake. Every call makes a new one.
+  uint64_t NewToken() { return ++last_token_; }
+  // Lets the world go on until `until` or until somebody wakes the token. Inside an actor: hands
+  // the baton over. Outside: runs events here.
+  void Block(uint64_t token, absl::Time until);
+  void Sleep(absl::Duration duration) { Block(NewToken(), now_ + duration); }
+  // Idempotent; a token that does not block (any more) is ignored.
+  void Wake(uint64_t token);
+
+  // Runs events until none is left, `limit` is reached, or stop() says so. From the loop's thread.
+  void Run(absl::Time limit, const std::function<bool()>& stop = nullptr);
+
+  size_t live_actors() const { return live_actors_; }
+  uint64_t events() const { return events_; }
+
+ private:
+  struct Actor {
+    std::string name;
+    std::thread thread;
+    std::binary_semaphore go{0};
+  };
+
+  bool Step(absl::Time limit);
+  void Resume(Actor* actor);
+
+  absl::Time now_ = absl::UnixEpoch() + absl::Seconds(1);
+  uint64_t sequence_ = 0;
+  uint64_t events_ = 0;
+  uint64_t last_token_ = 0;
+  std::map<std::pair<absl::Time, uint64_t>, std::function<void()>> queue_;
+  std::map<uint64_t, std::function<void()>> blocked_;  // by token: how to go on
+  std::vector<std::unique_ptr<Actor>> actors_;
+  size_t live_actors_ = 0;
+  Actor* current_ = nullptr;  // nullptr: the loop itself
+  std::binary_semaphore loop_{0};
+};
+
+}  // namespace moonpool::sim

@@ -1,0 +1,395 @@
+#include "transport/sim/sim_transport.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/checksum.h"
+#include "common/error.h"
+#include "common/status_macros.h"
+
+namespace moonpool::sim {
+
+using transport::Channel;
+using transport::ConstBytes;
+using transport::PartHeader;
+using transport::PeerAddress;
+using transport::ReadOp;
+using transport::WriteClaim;
+using transport::WriteOp;
+using transport::WriterKind;
+
+void SimFabric::Serve(const std::string& address, const std::string& host,
+                      transport::Target* target) {
+  servers_[address] = std::make_shared<Server>(Server{.host = host, .target = target});
+}
+
+void SimFabric::Stop(const std::string& address) {
+  const auto found = servers_.find(address);
+  if (found == servers_.end()) return;
+  found->second->alive = false;
+  servers_.erase(found);
+}
+
+std::shared_ptr<SimFabric::Server> SimFabric::Find(const std::string& address) const {
+  const auto found = servers_.find(address);
+  return found == servers_.end() ? nullptr : found->second;
+}
+
+namespace {
+
+constexpr absl::Duration kConnectTimeout = absl::Milliseconds(500);
+constexpr size_t kMaxOutstanding = 64;
+constexpr int kWriteSteps = 3;
+
+absl::Status Broken(absl::string_view why) {
+  return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable, why);
+}
+
+// One operation on its way. Events hold it by shared_ptr; `read` and `write` are cleared when the
+// channel gives the operation up, so that no late event touches the caller's memory.
+struct Flight {
+  ReadOp* read = nullptr;
+  WriteOp* write = nullptr;
+  // What travels.
+  Generation generation;
+  Extent extent;
+  transport::SealRecord record;
+  std::vector<std::byte> bytes;
+  absl::Status answer;
+  bool answered = false;
+  std::shared_ptr<WriteClaim> claim;
+};
+
+// State of a connection that events may outlive.
+struct Link {
+  bool broken = false;
+  uint64_t waiting = 0;  // token of whoever waits for the channel
+};
+
+class SimChannel final : public Channel {
+ public:
+  SimChannel(SimFabric& fabric, std::string host, std::shared_ptr<SimFabric::Server> server)
+      : fabric_(fabric),
+        host_(std::move(host)),
+        server_(std::move(server)),
+        there_(fabric.network().NewStream()),
+        back_(fabric.network().NewStream()) {}
+
+  ~SimChannel() override { Forget(); }
+
+  absl::string_view backend() const override { return "sim"; }
+
+  absl::Status Submit(ReadOp* op) override {
+    RETURN_IF_ERROR(Ready());
+    op->done = false;
+    auto flight = std::make_shared<Flight>();
+    flight->read = op;
+    flight->generation = op->generation;
+    flight->extent = op->extent;
+    flights_.push_back(flight);
+    ToServer(there_, [this_ = Context(), flight] { this_.ServeRead(flight); });
+    return absl::OkStatus();
+  }
+
+  absl::Status Submit(WriteOp* op) override {
+    RETURN_IF_ERROR(Ready());
+    op->done = false;
+    auto flight = std::make_shared<Flight>();
+    flight->write = op;
+    for (const ConstBytes piece : op->from) {
+      flight->bytes.insert(flight->bytes.end(), piece.begin(), piece.end());
+    }
+    op->record.payload_checksum = Checksum(absl::MakeConstSpan(flight->bytes));
+    flight->record = op->record;
+    flights_.push_back(flight);
+    ToServer(there_, [this_ = Context(), flight] { this_.ServeWrite(flight); });
+    if (fabric_.random().Uniform() < fabric_.faults().duplicate_write) {
+      auto again = std::make_shared<Flight>(*flight);
+      again->write = nullptr;  // its answer interests nobody
+      ToServer(0, [this_ = Context(), again] { this_.ServeWrite(again); });
+    }
+    return absl::OkStatus();
+  }
+
+  bool Progress() override {
+    if (link_->broken && !flights_.empty()) {
+      Finish(Broken("connection lost"));
+      return true;
+    }
+    bool moved = false;
+    std::deque<std::shared_ptr<Flight>> waiting;
+    for (const std::shared_ptr<Flight>& flight : flights_) {
+      if (!flight->answered) {
+        waiting.push_back(flight);
+        continue;
+      }
+      Land(*flight);
+      moved = true;
+    }
+    flights_ = std::move(waiting);
+    return moved;
+  }
+
+  size_t outstanding() const override { return flights_.size(); }
+  void AppendWaits(std::vector<pollfd>*) const override {}
+  void Abandon(const absl::Status& status) override {
+    link_->broken = true;
+    Finish(status);
+  }
+  bool healthy() const override { return !link_->broken; }
+  transport::ViewSource* views() override { return nullptr; }
+
+  void SetWaiting(uint64_t token) { link_->waiting = token; }
+
+ private:
+  // The server's end: what an event needs after the channel itself may be gone.
+  struct ServerEnd {
+    SimFabric& fabric;
+    std::string client_host;
+    std::shared_ptr<SimFabric::Server> server;
+    std::shared_ptr<Link> link;
+    uint64_t back;
+
+    bool gone() const { return !server->alive || link->broken; }
+
+    void Answer(const std::shared_ptr<Flight>& flight, absl::Status status) const {
+      flight->claim.reset();
+      flight->answer = std::move(status);
+      const bool sent = fabric.network().Send(server->host, client_host, back, [*this, flight] {
+        flight->answered = true;
+        fabric.scheduler().Wake(link->waiting);
+      });
+      if (!sent) Break();
+    }
+
+    // Noticed by the client after a while, as a reset would be.
+    void Break() const {
+      fabric.scheduler().After(absl::Milliseconds(1), [*this] {
+        link->broken = true;
+        fabric.scheduler().Wake(link->waiting);
+      });
+    }
+
+    // In two halves, so that an owner may change in between.
+    void ServeRead(const std::shared_ptr<Flight>& flight) const {
+      if (gone()) return;
+      absl::StatusOr<ConstBytes> memory =
+          server->target->OpenRead(flight->generation, flight->extent);
+      if (!memory.ok()) return Answer(flight, memory.status());
+      const ConstBytes bytes = *memory;
+      const size_t half = bytes.size() / 2;
+      flight->bytes.assign(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(half));
+      fabric.scheduler().After(Pause(), [*this, flight, bytes, half] {
+        if (gone()) return;
+        flight->bytes.insert(flight->bytes.end(), bytes.begin() + static_cast<ptrdiff_t>(half),
+                             bytes.end());
+        if (!flight->bytes.empty() && fabric.random().Uniform() < fabric.faults().bit_flip) {
+          flight->bytes[fabric.random().Below(flight->bytes.size())] ^= std::byte{0x10};
+        }
+        Answer(flight, absl::OkStatus());
+      });
+    }
+
+    void ServeWrite(const std::shared_ptr<Flight>& flight) const {
+      if (!server->alive) return;
+      const transport::SealRecord& record = flight->record;
+      auto claim = server->target->Claim(record.generation, record.extent, WriterKind::kStepwise);
+      if (absl::IsAlreadyExists(claim.status())) {
+        return Answer(flight, server->target->Seal(record));
+      }
+      if (!claim.ok()) return Answer(flight, claim.status());
+      flight->claim = *std::move(claim);
+      WriteStep(flight, 0);
+    }
+
+    void WriteStep(const std::shared_ptr<Flight>& flight, int step) const {
+      if (!server->alive) return;
+      const size_t size = flight->bytes.size();
+      const size_t begin = size * static_cast<size_t>(step) / kWriteSteps;
+      const size_t end = size * static_cast<size_t>(step + 1) / kWriteSteps;
+      if (!flight->claim->BeginStep()) {
+        return Answer(flight, MakeError(absl::StatusCode::kFailedPrecondition,
+                                        ErrorReason::kStaleGeneration, "superseded in mid-write"));
+      }
+      if (end > begin) {
+        std::memcpy(flight->claim->payload().data() + begin, flight->bytes.data() + begin,
+                    end - begin);
+      }
+      flight->claim->EndStep();
+      if (step + 1 == kWriteSteps) {
+        flight->claim->SetWritten();
+        return Answer(flight, server->target->Seal(flight->record));
+      }
+      fabric.scheduler().After(Pause(), [*this, flight, step] { WriteStep(flight, step + 1); });
+    }
+
+    absl::Duration Pause() const {
+      return absl::Microseconds(1 + static_cast<int64_t>(fabric.random().Below(300)));
+    }
+  };
+
+  ServerEnd Context() const {
+    return ServerEnd{
+        .fabric = fabric_, .client_host = host_, .server = server_, .link = link_, .back = back_};
+  }
+
+  absl::Status Ready() const {
+    if (link_->broken) return Broken("connection lost");
+    if (flights_.size() >= kMaxOutstanding) {
+      return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
+                       "too many operations outstanding on the channel");
+    }
+    return absl::OkStatus();
+  }
+
+  void ToServer(uint64_t stream, std::function<void()> arrive) {
+    if (!fabric_.network().Send(host_, server_->host, stream, std::move(arrive))) {
+      Context().Break();
+    }
+  }
+
+  // Takes over what arrived, checking it as every backend does.
+  void Land(Flight& flight) {
+    if (flight.write != nullptr) {
+      flight.write->status = flight.answer;
+      flight.write->done = true;
+      return;
+    }
+    ReadOp& op = *flight.read;
+    op.status = flight.answer.ok() ? TakePart(flight, op) : flight.answer;
+    op.done = true;
+  }
+
+  static absl::Status TakePart(const Flight& flight, ReadOp& op) {
+    const ConstBytes bytes = flight.bytes;
+    ASSIGN_OR_RETURN(op.header, transport::DecodePartHeader(bytes.subspan(0, kPartHeaderBytes)));
+    if (op.header.generation != op.generation) {
+      return MakeError(
+          absl::StatusCode::kNotFound, ErrorReason::kStaleGeneration,
+          absl::StrCat("bytes now belong to generation ", ToString(op.header.generation)));
+    }
+    if (op.header.payload_bytes != op.extent.payload_bytes()) {
+      return MakeError(absl::StatusCode::kDataLoss, ErrorReason::kChecksumMismatch,
+                       "part header gives another size");
+    }
+    ConstBytes payload = bytes.subspan(kPartHeaderBytes);
+    if (op.verify && Checksum(payload) != op.header.payload_checksum) {
+      return MakeError(absl::StatusCode::kDataLoss, ErrorReason::kChecksumMismatch,
+                       "payload does not match its checksum");
+    }
+    for (const transport::MutableBytes piece : op.into) {
+      std::memcpy(piece.data(), payload.data(), piece.size());
+      payload.remove_prefix(piece.size());
+    }
+    return absl::OkStatus();
+  }
+
+  void Finish(const absl::Status& status) {
+    for (const std::shared_ptr<Flight>& flight : flights_) {
+      if (flight->read != nullptr) {
+        flight->read->status = status;
+        flight->read->done = true;
+      }
+      if (flight->write != nullptr) {
+        flight->write->status = status;
+        flight->write->done = true;
+      }
+    }
+    Forget();
+  }
+
+  void Forget() {
+    for (const std::shared_ptr<Flight>& flight : flights_) {
+      flight->read = nullptr;
+      flight->write = nullptr;
+    }
+    flights_.clear();
+  }
+
+  SimFabric& fabric_;
+  const std::string host_;
+  const std::shared_ptr<SimFabric::Server> server_;
+  const uint64_t there_;
+  const uint64_t back_;
+  const std::shared_ptr<Link> link_ = std::make_shared<Link>();
+  std::deque<std::shared_ptr<Flight>> flights_;
+};
+
+class SimTransport final : public transport::Transport {
+ public:
+  SimTransport(SimFabric& fabric, std::string host) : fabric_(fabric), host_(std::move(host)) {}
+
+  absl::string_view name() const override { return "sim"; }
+  bool Reaches(const PeerAddress& peer) const override { return !peer.tcp_address.empty(); }
+
+  absl::StatusOr<std::unique_ptr<Channel>> Connect(const PeerAddress& peer,
+                                                   const CallContext& context) override {
+    Scheduler& scheduler = fabric_.scheduler();
+    RETURN_IF_ERROR(context.Check(scheduler));
+    const absl::Time until = std::min(context.deadline, scheduler.Now() + kConnectTimeout);
+    const std::shared_ptr<SimFabric::Server> server = fabric_.Find(peer.tcp_address);
+    if (server == nullptr) {
+      return Broken(absl::StrCat("nobody listens at ", peer.tcp_address));
+    }
+    const auto reached = std::make_shared<bool>(false);
+    const uint64_t token = scheduler.NewToken();
+    Network& network = fabric_.network();
+    network.Send(host_, server->host, 0, [this, server, reached, token, &network, &scheduler] {
+      network.Send(server->host, host_, 0, [reached, token, &scheduler] {
+        *reached = true;
+        scheduler.Wake(token);
+      });
+    });
+    scheduler.Block(token, until);
+    if (!*reached || !server->alive) {
+      return Broken(absl::StrCat("no answer from ", peer.tcp_address));
+    }
+    if (server->target->incarnation() != peer.incarnation) {
+      return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration,
+                       absl::StrCat("node at ", peer.tcp_address, " has another incarnation"));
+    }
+    return std::make_unique<SimChannel>(fabric_, host_, server);
+  }
+
+ private:
+  SimFabric& fabric_;
+  const std::string host_;
+};
+
+class SimWaiter final : public transport::Waiter {
+ public:
+  explicit SimWaiter(SimFabric& fabric) : fabric_(fabric) {}
+
+  void Wait(absl::Span<Channel* const> channels, const CallContext& context) override {
+    Scheduler& scheduler = fabric_.scheduler();
+    const uint64_t token = scheduler.NewToken();
+    for (Channel* const channel : channels) {
+      static_cast<SimChannel*>(channel)->SetWaiting(token);
+    }
+    // Bounded, so that a cancellation (which wakes nobody here) is seen.
+    const absl::Time look = scheduler.Now() + absl::Milliseconds(50);
+    scheduler.Block(token, std::min(context.deadline, look));
+  }
+
+  const Clock& clock() const override { return fabric_.scheduler(); }
+
+ private:
+  SimFabric& fabric_;
+};
+
+}  // namespace
+
+std::unique_ptr<transport::Transport> NewSimTransport(SimFabric& fabric, std::string host) {
+  return std::make_unique<SimTransport>(fabric, std::move(host));
+}
+
+std::unique_ptr<transport::Waiter> NewSimWaiter(SimFabric& fabric) {
+  return std::make_unique<SimWaiter>(fabric);
+}
+
+}  // namespace moonpool::sim

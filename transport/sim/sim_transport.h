@@ -1,0 +1,61 @@
+// The transport backend of the simulator: the same operations on the same Target, over a network
+// that delays, loses and cuts, with writes that land piece by piece and reads that may be torn.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "common/random.h"
+#include "transport/channel.h"
+#include "transport/sim/network.h"
+#include "transport/sim/scheduler.h"
+#include "transport/target.h"
+#include "transport/waiter.h"
+
+namespace moonpool::sim {
+
+// Faults of the data path beyond those of the network. Probabilities are per operation.
+struct DataFaults {
+  double duplicate_write = 0.0;  // the message of a write arrives a second time, later
+  double bit_flip = 0.0;         // one bit of a read's payload changes on the way
+};
+
+// Everything that the simulated data path shares: who serves at which address.
+class SimFabric {
+ public:
+  struct Server {
+    std::string host;
+    transport::Target* target = nullptr;
+    bool alive = true;
+  };
+
+  SimFabric(Scheduler& scheduler, Network& network, Random random)
+      : scheduler_(scheduler), network_(network), random_(random) {}
+
+  // From now on `address` is served by `target` on `host`.
+  void Serve(const std::string& address, const std::string& host, transport::Target* target);
+  // The server is gone; what is in flight to it is dropped, and its target is not used again.
+  void Stop(const std::string& address);
+  std::shared_ptr<Server> Find(const std::string& address) const;
+
+  Scheduler& scheduler() { return scheduler_; }
+  Network& network() { return network_; }
+  Random& random() { return random_; }
+  DataFaults& faults() { return faults_; }
+
+ private:
+  Scheduler& scheduler_;
+  Network& network_;
+  Random random_;
+  DataFaults faults_;
+  std::map<std::string, std::shared_ptr<Server>> servers_;
+};
+
+// The transport of a client process on `host`.
+std::unique_ptr<transport::Transport> NewSimTransport(SimFabric& fabric, std::string host);
+
+// Blocks in virtual time.
+std::unique_ptr<transport::Waiter> NewSimWaiter(SimFabric& fabric);
+
+}  // namespace moonpool::sim
