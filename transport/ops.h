@@ -63,4 +63,15 @@ struct WriteOp {
   bool done = false;
 };
 
+// A part is at most this long, so that sums of offsets and lengths never overflow.
+inline constexpr uint64_t kMaxExtentBytes = uint64_t{1} << 40;
+inline constexpr uint64_t kMaxExtentOffset = uint64_t{1} << 60;
+
+// INVALID_ARGUMENT/BAD_ARGUMENT when no peer could ever serve it: an extent shorter than its header
+// or beyond the limits above, buffers that do not add up, names that are too long.
+absl::Status Validate(const Extent& extent);
+absl::Status Validate(const SealRecord& record);
+absl::Status Validate(const ReadOp& op);
+absl::Status Validate(const WriteOp& op);
+
 }  // namespace moonpool::transport

@@ -38,11 +38,21 @@ struct PartHeader {
 
 uint64_t KeyFingerprint(absl::string_view name_space, absl::string_view key);
 
-// `to` has kPartHeaderBytes.
+// `to` has kPartHeaderBytes and is 8-byte aligned. The generation is stored last, so that a reader
+// of shared memory that sees it sees the rest as well.
 void EncodePartHeader(const PartHeader& header, std::byte* to);
 
-// DATA_LOSS when the bytes are no sealed header (unsealed, torn, or something else).
+// DATA_LOSS/CHECKSUM_MISMATCH when the bytes are no sealed header (unsealed, torn, or something
+// else).
 absl::StatusOr<PartHeader> DecodePartHeader(absl::Span<const std::byte> bytes);
+
+// What every reader does with the header it got: it is whole, and it is that of this generation's
+// part in an extent of this size. NOT_FOUND/STALE_GENERATION when another generation or none owns
+// the bytes, DATA_LOSS/CHECKSUM_MISMATCH when they are damaged.
+absl::StatusOr<PartHeader> CheckPartHeader(Generation generation, const Extent& extent,
+                                           absl::Span<const std::byte> bytes);
+// And with the payload's checksum. DATA_LOSS/CHECKSUM_MISMATCH.
+absl::Status CheckPayload(const PartHeader& header, uint64_t payload_checksum);
 
 // Clears the generation of the header at `to` (8-byte aligned) with one atomic store: readers of
 // shared memory see either the old header or an unsealed one.

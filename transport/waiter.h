@@ -1,7 +1,12 @@
 // Waiting for channels: the one place where a data-path call blocks.
 #pragma once
 
+#include <poll.h>
+
+#include <vector>
+
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/call_context.h"
 #include "common/clock.h"
@@ -18,15 +23,22 @@ class Waiter {
   virtual const Clock& clock() const = 0;
 };
 
+// Looks for `spin` before it lets the thread sleep: waking it up again costs tens of microseconds.
 class PollWaiter final : public Waiter {
  public:
-  explicit PollWaiter(const Clock& clock) : clock_(clock) {}
+  explicit PollWaiter(const Clock& clock, absl::Duration spin = absl::Microseconds(20))
+      : clock_(clock), spin_(spin) {}
   void Wait(absl::Span<Channel* const> channels, const CallContext& context) override;
   const Clock& clock() const override { return clock_; }
 
  private:
   const Clock& clock_;
+  const absl::Duration spin_;
 };
+
+// poll() on `waits` until one is ready, the context ends, or 100 ms have passed. For code that
+// waits for descriptors of its own; appends the context's to `waits`.
+void PollOnce(std::vector<pollfd>* waits, const CallContext& context, const Clock& clock);
 
 // Drives the channels until nothing is outstanding. When the context ends first, abandons what is
 // left with its error (those channels are closed) and returns that error; OK otherwise, also when
