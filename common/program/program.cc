@@ -1,0 +1,75 @@
+#include "common/program/program.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+#include "common/status_macros.h"
+
+namespace moonpool {
+namespace {
+
+constexpr int kExitFailed = 1;
+constexpr int kExitBadSettings = 2;
+
+void PrintError(const ConfigTable& table, absl::string_view message) {
+  std::fprintf(stderr, "%s: %.*s\n", table.text().program.c_str(), static_cast<int>(message.size()),
+               message.data());
+}
+
+void LogStart(const ConfigTable& table, Logger& logger) {
+  logger.Info(
+      "starting",
+      {{"program", table.text().program}, {"version", table.text().version}, {"pid", getpid()}});
+  for (const auto& [key, value] : table.ChangedSettings()) {
+    logger.Info("setting", {{"key", key}, {"value", value}});
+  }
+}
+
+}  // namespace
+
+Program::Program(const ConfigTable& table, const LogOptions& log, StopSignals& stop)
+    : config_(table.Toml()), stop_(stop), logger_(log, table.text().program) {
+  metrics::AddProcessMetrics(registry_, table.text().version);
+}
+
+absl::StatusOr<std::unique_ptr<HttpServer>> Program::StartOperations(
+    HttpOptions options, std::function<Health()> health) {
+  auto server = std::make_unique<HttpServer>(std::move(options));
+  ServeMetrics(registry_, *server);
+  ServeHealth(std::move(health), *server);
+  server->Handle("/config",
+                 [text = config_](const HttpRequest&) { return HttpResponse{.body = text}; });
+  RETURN_IF_ERROR(server->Start());
+  logger_.Info("operations port open", {{"address", server->address()}});
+  return server;
+}
+
+int RunProgram(CommandLine command_line, ConfigTable& table, const LogOptions& log,
+               const std::function<absl::Status(Program&)>& body) {
+  const std::vector<std::string> args(command_line.argv + 1, command_line.argv + command_line.argc);
+  const char* default_file = std::getenv("MOONPOOL_CONFIG");
+  const auto outcome = table.Parse(args, default_file == nullptr ? "" : default_file);
+  if (!outcome.ok()) {
+    PrintError(table, outcome.status().message());
+    return kExitBadSettings;
+  }
+  if (outcome->should_exit) {
+    std::fputs(outcome->output.c_str(), stdout);
+    return 0;
+  }
+  StopSignals stop;
+  Program program(table, log, stop);
+  LogStart(table, program.logger());
+  const absl::Status status = body(program);
+  if (!status.ok()) PrintError(table, Describe(status));
+  program.logger().Info("stopped", {{"program", table.text().program}});
+  return status.ok() ? 0 : kExitFailed;
+}
+
+}  // namespace moonpool

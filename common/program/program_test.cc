@@ -1,0 +1,127 @@
+#include "common/program/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/testing/status_matchers.h"
+
+namespace moonpool {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct Options {
+  int threads = 2;
+  std::string token;
+};
+
+struct Result {
+  int exit_code;
+  std::string out;
+  std::string err;
+};
+
+Result RunWith(std::vector<std::string> args, const std::function<absl::Status(Program&)>& body) {
+  Options options;
+  ConfigTable table({.program = "moonpool-test", .summary = "S.", .version = "1.2.3"});
+  table.Int("threads", &options.threads, {1, 8}, "Threads.");
+  table.Secret("token", &options.token, "Token.");
+  args.insert(args.begin(), "moonpool-test");
+  std::vector<char*> argv;
+  for (std::string& arg : args) argv.push_back(arg.data());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const int code =
+      RunProgram({static_cast<int>(argv.size()), argv.data()}, table, LogOptions{}, body);
+  return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
+}
+
+absl::Status NotReached(Program&) { return absl::InternalError("the body ran"); }
+
+TEST(Program, BadSettingsAreOneLineAndExitCodeTwo) {
+  const Result result = RunWith({"--threads=9"}, NotReached);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err, "moonpool-test: --threads=9: out of range, allowed 1..8\n");
+}
+
+TEST(Program, VersionGoesToStdoutAndNothingElseHappens) {
+  const Result result = RunWith({"--version"}, NotReached);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out, "moonpool-test 1.2.3\n");
+  EXPECT_THAT(result.err, IsEmpty());
+}
+
+TEST(Program, SettingsAreLoggedAtStartWithoutSecrets) {
+  const Result result =
+      RunWith({"--threads=4", "--token=xyzzy"}, [](Program&) { return absl::OkStatus(); });
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("info starting program=moonpool-test version=1.2.3 pid="));
+  EXPECT_THAT(result.err, HasSubstr("info setting key=threads value=4\n"));
+  EXPECT_THAT(result.err, HasSubstr("info setting key=token value=<redacted>\n"));
+}
+
+TEST(Program, FailureOfTheBodyIsOneLineAndExitCodeOne) {
+  const Result result = RunWith({}, [](Program&) { return absl::UnavailableError("no master"); });
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("moonpool-test: UNAVAILABLE"));
+  EXPECT_THAT(result.err, HasSubstr("no master"));
+}
+
+TEST(Program, SignalAsksToStop) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    const Result result = RunWith({}, [number](Program& program) {
+      EXPECT_FALSE(program.stop().is_requested());
+      kill(getpid(), number);
+      program.stop().Wait();
+      return absl::OkStatus();
+    });
+    EXPECT_EQ(result.exit_code, 0);
+  }
+}
+
+TEST(Program, ThePartsOfAProgramMayAskToo) {
+  const Result result = RunWith({}, [](Program& program) {
+    std::thread part([&] { program.stop().Request(); });
+    program.stop().Wait();
+    part.join();
+    EXPECT_TRUE(program.stop().WaitFor(absl::ZeroDuration()));
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(result.exit_code, 0);
+}
+
+TEST(ProgramDeathTest, SecondSignalEndsTheProcessAtOnce) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        StopSignals stop;
+        kill(getpid(), SIGTERM);
+        stop.Wait();
+        kill(getpid(), SIGINT);
+        for (;;) pause();
+      },
+      testing::ExitedWithCode(128 + SIGINT), "");
+}
+
+TEST(Program, OperationsPortOpensAndCloses) {
+  const Result result = RunWith({"--threads=3"}, [](Program& program) -> absl::Status {
+    ASSIGN_OR_RETURN(auto operations, program.StartOperations({}, [] {
+      return Health{true, "serving"};
+    }));
+    EXPECT_THAT(operations->address(), testing::StartsWith("127.0.0.1:"));
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("operations port open address=127.0.0.1:"));
+}
+
+}  // namespace
+}  // namespace moonpool
