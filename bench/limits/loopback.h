@@ -1,0 +1,34 @@
+// Connected TCP sockets over loopback, and the calls that move whole buffers through them.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "absl/status/statusor.h"
+
+namespace moonpool::bench {
+
+// Both ends of one connection, TCP_NODELAY set. Move-only.
+class LoopbackSocket {
+ public:
+  static absl::StatusOr<LoopbackSocket> Connect();
+  LoopbackSocket(LoopbackSocket&& other) noexcept
+      : client_(std::exchange(other.client_, -1)), server_(std::exchange(other.server_, -1)) {}
+  ~LoopbackSocket();
+
+  int client() const { return client_; }
+  int server() const { return server_; }
+  // Both ends see the end of the stream.
+  void Shutdown();
+
+ private:
+  LoopbackSocket(int client, int server) : client_(client), server_(server) {}
+  int client_;
+  int server_;
+};
+
+// False at the end of the stream.
+bool SendAll(int socket, const std::byte* from, size_t size);
+bool ReceiveAll(int socket, std::byte* into, size_t size);
+
+}  // namespace moonpool::bench

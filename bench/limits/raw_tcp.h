@@ -1,0 +1,27 @@
+// What loopback TCP allows: sockets that move the bytes of gets and puts and do nothing else.
+#pragma once
+
+#include <cstddef>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "bench/limits/memory_copy.h"
+#include "bench/measure/latency.h"
+
+namespace moonpool::bench {
+
+struct RawTcpOptions {
+  Direction direction = Direction::kGet;
+  size_t size = 0;     // bytes of one message
+  size_t many = 1;     // buffers of the peer's side, as objects in the pool
+  size_t sockets = 1;  // bulk only
+};
+
+// Messages without pause on every socket at once, a thread at each end of each: GB/s.
+absl::StatusOr<double> RawTcpBulk(const RawTcpOptions& options, absl::Duration time);
+
+// One message at a time: a small request and the bytes back (get), or the bytes and a small answer
+// (put).
+absl::StatusOr<LatencyHistogram> RawTcpRequests(const RawTcpOptions& options, absl::Duration time);
+
+}  // namespace moonpool::bench

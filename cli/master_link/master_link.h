@@ -1,0 +1,39 @@
+// What the CLI asks of the master, besides what the client SDK does. Blocking calls over gRPC.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "moonpool/v1/admin.pb.h"
+#include "moonpool/v1/master.pb.h"
+
+namespace moonpool::cli {
+
+// Thread-safe. Every call ends by the timeout; masters are tried in order until one answers.
+// UNAVAILABLE: none did; the message names them and the hint says how to get one.
+class MasterLink {
+ public:
+  MasterLink(std::vector<std::string> masters, absl::Duration timeout);
+  ~MasterLink();
+
+  absl::StatusOr<v1::GetStatusResponse> GetStatus();
+  absl::StatusOr<v1::ListNodesResponse> ListNodes();
+  absl::StatusOr<v1::WhyResponse> Why(absl::string_view name_space, absl::string_view key);
+  // One page.
+  absl::StatusOr<v1::ListObjectsResponse> ListObjects(absl::string_view name_space,
+                                                      absl::string_view prefix,
+                                                      absl::string_view page_token, uint32_t limit);
+
+ private:
+  struct Rep;
+  const std::unique_ptr<Rep> rep_;
+};
+
+// The hint that belongs to "no master answers".
+extern const char kNoMasterHint[];
+
+}  // namespace moonpool::cli

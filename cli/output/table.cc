@@ -1,0 +1,105 @@
+#include "cli/output/table.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "cli/output/terminal.h"
+#include "common/check.h"
+
+namespace moonpool::cli {
+namespace {
+
+constexpr size_t kGap = 2;
+constexpr size_t kShrinkMin = 10;  // a column that shrinks keeps at least this much
+
+size_t LineWidth(const std::vector<size_t>& widths) {
+  size_t shown = 0;
+  size_t total = 0;
+  for (size_t width : widths) {
+    if (width == 0) continue;
+    total += width;
+    ++shown;
+  }
+  return shown == 0 ? 0 : total + (shown - 1) * kGap;
+}
+
+}  // namespace
+
+size_t DisplayWidth(absl::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;  // not a UTF-8 continuation byte
+  }));
+}
+
+std::string CutMiddle(absl::string_view text, size_t width) {
+  if (DisplayWidth(text) <= width) return std::string(text);
+  if (width <= 1) return std::string(width, '~');
+  const size_t head = (width - 1) / 2;
+  const size_t tail = width - 1 - head;
+  return absl::StrCat(text.substr(0, head), "…", text.substr(text.size() - tail));
+}
+
+void Table::AddRow(std::vector<std::string> cells) {
+  MP_CHECK(cells.size() == columns_.size(), "one cell per column", cells.size(), columns_.size());
+  rows_.push_back(std::move(cells));
+}
+
+std::vector<size_t> Table::FittedWidths(size_t width) const {
+  std::vector<size_t> widths;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    size_t widest = DisplayWidth(columns_[i].title);
+    for (const auto& row : rows_) widest = std::max(widest, DisplayWidth(row[i]));
+    widths.push_back(widest);
+  }
+  if (width == 0) return widths;
+
+  // The widest of the columns that may shrink gives first.
+  while (LineWidth(widths) > width) {
+    size_t widest = columns_.size();
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      if (columns_[i].fit != Fit::kShrink || widths[i] <= kShrinkMin) continue;
+      if (widest == columns_.size() || widths[i] > widths[widest]) widest = i;
+    }
+    if (widest == columns_.size()) break;
+    --widths[widest];
+  }
+  for (size_t i = columns_.size(); i-- > 0 && LineWidth(widths) > width;) {
+    if (columns_[i].fit == Fit::kDrop) widths[i] = 0;
+  }
+  return widths;
+}
+
+void Table::AppendLine(const std::vector<std::string>& cells, const std::vector<size_t>& widths,
+                       std::string* out) const {
+  std::string line;
+  size_t gap = 0;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    if (widths[i] == 0) continue;
+    const std::string cell = CutMiddle(cells[i], widths[i]);
+    const std::string pad(widths[i] - DisplayWidth(cell), ' ');
+    line.append(gap, ' ');
+    absl::StrAppend(&line, columns_[i].align == Align::kRight ? pad : "", cell,
+                    columns_[i].align == Align::kLeft ? pad : "");
+    gap = kGap;
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  absl::StrAppend(out, line, "\n");
+}
+
+std::string Table::Render(size_t width) const {
+  const std::vector<size_t> widths = FittedWidths(width);
+  std::vector<std::string> titles;
+  for (const Column& column : columns_) titles.push_back(column.title);
+  std::string out;
+  AppendLine(titles, widths, &out);
+  for (const auto& row : rows_) AppendLine(row, widths, &out);
+  return out;
+}
+
+void Table::Print(FILE* to) const {
+  const std::string text = Render(TerminalColumns(to));
+  std::fwrite(text.data(), 1, text.size(), to);
+}
+
+}  // namespace moonpool::cli
