@@ -1,27 +1,22 @@
 # Everything comes from Debian 12 packages (tools/packages.txt). Imported targets are GLOBAL, so any
 # folder may link them by name: gRPC::grpc++, protobuf::libprotobuf, absl::*, spdlog::spdlog,
-# prometheus-cpp::core, tomlplusplus::tomlplusplus, CLI11::CLI11, nlohmann_json::nlohmann_json,
-# LibLZMA::LibLZMA, OpenSSL::SSL, PkgConfig::{httplib,xxhash,numa}, GTest::gtest, benchmark::benchmark.
+# CLI11::CLI11, nlohmann_json::nlohmann_json, LibLZMA::LibLZMA, PkgConfig::{xxhash,numa}, GTest::gtest.
+# toml++ is header-only here and has one user, common/config.
 
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
-find_package(OpenSSL REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(gRPC CONFIG REQUIRED)
 find_package(absl CONFIG REQUIRED)
 find_package(spdlog CONFIG REQUIRED)
-find_package(prometheus-cpp CONFIG REQUIRED)
-find_package(tomlplusplus CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 find_package(LibLZMA REQUIRED)
-pkg_check_modules(httplib REQUIRED IMPORTED_TARGET GLOBAL cpp-httplib)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET GLOBAL libxxhash)
 pkg_check_modules(numa REQUIRED IMPORTED_TARGET GLOBAL numa)
 
 if(MOONPOOL_TESTS)
   find_package(GTest REQUIRED)
 endif()
-find_package(benchmark CONFIG QUIET)

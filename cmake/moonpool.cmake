@@ -19,6 +19,8 @@ function(moonpool_library)
   set(scope PUBLIC)
   if(ARG_SOURCES)
     add_library(${target} ${ARG_SOURCES})
+    # Without it a shared build compiles with -D<target>_EXPORTS and misses the compiler cache.
+    set_target_properties(${target} PROPERTIES DEFINE_SYMBOL "")
     target_link_libraries(${target} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE} moonpool_warnings)
   else()
     set(scope INTERFACE)

@@ -1,14 +1,12 @@
 #include "common/metrics/metrics.h"
 
-#include <prometheus/metric_family.h>
-#include <prometheus/text_serializer.h>
-
 #include <algorithm>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/check.h"
+#include "common/metrics/metrics_text.h"
 
 namespace moonpool::metrics {
 namespace {
@@ -19,15 +17,6 @@ bool IsNameOf(Kind kind, absl::string_view name) {
     if (!(c == '_' || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'))) return false;
   }
   return absl::EndsWith(name, "_total") == (kind == Kind::kCounter);
-}
-
-prometheus::MetricType ToPrometheus(Kind kind) {
-  switch (kind) {
-    case Kind::kCounter: return prometheus::MetricType::Counter;
-    case Kind::kGauge: return prometheus::MetricType::Gauge;
-    case Kind::kHistogram: return prometheus::MetricType::Histogram;
-  }
-  return prometheus::MetricType::Untyped;
 }
 
 const char* KindName(Kind kind) {
@@ -140,28 +129,27 @@ void Registry::AddSampledGauge(absl::string_view name, absl::string_view help,
 }
 
 std::string Registry::Text() const {
-  std::vector<prometheus::MetricFamily> out;
+  std::string text;
   absl::MutexLock lock(&mutex_);
   for (const auto& family : families_) {
-    prometheus::MetricFamily& to = out.emplace_back();
-    to.name = family->name;
-    to.help = family->help;
-    to.type = ToPrometheus(family->kind);
+    AppendHeader(family->name, family->help, KindName(family->kind), &text);
     for (const auto& metric : family->metrics) {
-      prometheus::ClientMetric& client = to.metric.emplace_back();
-      for (const auto& [name, value] : metric->labels) client.label.push_back({name, value});
-      client.counter.value = static_cast<double>(metric->counter.value());
-      client.gauge.value = metric->sampled ? metric->sampled() : metric->gauge.value();
-      if (!metric->histogram) continue;
-      const Histogram::Snapshot snapshot = metric->histogram->Read();
-      client.histogram.sample_count = snapshot.count;
-      client.histogram.sample_sum = snapshot.sum;
-      for (const auto& [bound, count] : snapshot.cumulative) {
-        client.histogram.bucket.push_back({count, bound});
+      switch (family->kind) {
+        case Kind::kCounter:
+          AppendSample(family->name, metric->labels, static_cast<double>(metric->counter.value()),
+                       &text);
+          break;
+        case Kind::kGauge:
+          AppendSample(family->name, metric->labels,
+                       metric->sampled ? metric->sampled() : metric->gauge.value(), &text);
+          break;
+        case Kind::kHistogram:
+          AppendHistogram(family->name, metric->labels, metric->histogram->Read(), &text);
+          break;
       }
     }
   }
-  return prometheus::TextSerializer().Serialize(out);
+  return text;
 }
 
 std::vector<Description> Registry::Describe() const {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <thread>
 #include <vector>
 
@@ -64,6 +65,18 @@ TEST(Metrics, HistogramTextEndsWithTheInfiniteBucket) {
   EXPECT_THAT(text, HasSubstr("moonpool_node_get_seconds_bucket{le=\"0.1\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("moonpool_node_get_seconds_bucket{le=\"+Inf\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("moonpool_node_get_seconds_count 1\n"));
+}
+
+TEST(Metrics, TextEscapesAndRoundsNothingAway) {
+  Registry registry;
+  registry.AddGauge("moonpool_x_ratio", "a\\b\nc", {{"path", "a\"b\\c\nd"}, {"n", "1"}}).Set(0.1);
+  registry.AddGauge("moonpool_y_bytes", "h").Set(123456789012345.0);
+  registry.AddGauge("moonpool_z_ratio", "h").Set(std::nan(""));
+  const std::string text = registry.Text();
+  EXPECT_THAT(text, HasSubstr("# HELP moonpool_x_ratio a\\\\b\\nc\n"));
+  EXPECT_THAT(text, HasSubstr("moonpool_x_ratio{path=\"a\\\"b\\\\c\\nd\",n=\"1\"} 0.1\n"));
+  EXPECT_THAT(text, HasSubstr("moonpool_y_bytes 123456789012345\n"));
+  EXPECT_THAT(text, HasSubstr("moonpool_z_ratio NaN\n"));
 }
 
 TEST(Metrics, SampledGaugeIsReadAtScrape) {

@@ -1,0 +1,47 @@
+# Thin names for what cmake --preset, ctest --preset and the scripts in tools/ do.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format fuzz dev release asan tsan clang shared clean
+
+help:
+	@echo 'make demo     install what is missing, build the programs, run a three-node pool'
+	@echo 'make test     install what is missing, build, run the tests'
+	@echo 'make check    all that is checked before a change lands (sanitizers, clang, fuzz, format)'
+	@echo 'make dev      build with tests into build/dev; release: optimised programs'
+	@echo '              asan, tsan, clang, shared: the other presets, built only'
+	@echo 'make fuzz     run every fuzzer for a minute (SECONDS=n for longer)'
+	@echo 'make format   clang-format on every tracked file'
+	@echo 'make setup    install what the build and the tests need; clean: remove build/'
+
+setup:
+	@tools/setup.sh build test
+
+demo:
+	@tools/setup.sh build
+	@cmake --preset release --log-level=WARNING
+	@cmake --build --preset release
+	@tools/demo.sh
+
+test: setup
+	@cmake --preset dev --log-level=WARNING
+	@cmake --build --preset dev
+	@ctest --preset dev
+
+check:
+	@tools/setup.sh build test check
+	@tools/check.sh
+
+dev release asan tsan clang shared:
+	@cmake --preset $@ --log-level=WARNING
+	@cmake --build --preset $@
+
+SECONDS ?= 60
+fuzz:
+	@cmake --preset clang --log-level=WARNING -DMOONPOOL_FUZZ_SECONDS=$(SECONDS)
+	@cmake --build --preset clang
+	@ctest --preset clang --label-regex fuzz
+
+format:
+	@git ls-files '*.cc' '*.h' '*.inc' | xargs -r clang-format -i
+
+clean:
+	@rm -rf build

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# What is checked before a change lands, beyond `make test`. Runs every stage, then says which
+# failed and what each took.
+#   tools/check.sh [stage ...]     stages: format asan tsan clang shared
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+stages=("$@")
+[ ${#stages[@]} -gt 0 ] || stages=(format shared asan tsan clang)
+
+build() {
+  cmake --preset "$1" --log-level=WARNING "${@:2}" && cmake --build --preset "$1" -- --quiet
+}
+
+check_format() {
+  git ls-files '*.cc' '*.h' '*.inc' | xargs -r clang-format --dry-run -Werror
+}
+
+# Shared libraries: something used but not linked fails here and nowhere else. Nothing is compiled
+# twice: the objects are those of the dev build, from the compiler cache.
+check_shared() { build shared; }
+
+check_asan() { build asan && ctest --preset asan; }
+
+check_tsan() { build tsan && ctest --preset tsan; }
+
+# Thread-safety analysis, every header on its own, and the fuzzers with their engine.
+check_clang() {
+  build clang -DMOONPOOL_FUZZ_SECONDS="${FUZZ_SECONDS:-5}" &&
+    cmake --build --preset clang --target all_verify_interface_header_sets -- --quiet &&
+    ctest --preset clang --label-regex '^fuzz$'
+}
+
+summary=""
+failed=0
+for stage in "${stages[@]}"; do
+  echo "== check: $stage"
+  begin=$SECONDS
+  if "check_$stage"; then verdict=passed; else verdict=FAILED; failed=$((failed + 1)); fi
+  summary+=$(printf '%-8s %-7s %4d s' "$stage" "$verdict" $((SECONDS - begin)))$'\n'
+done
+printf '\n%s' "$summary"
+[ $failed -eq 0 ]

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# A pool of three nodes on this machine, chat traffic through it, and what it says of itself.
+# Exit status: that of the replay, which compares every byte it reads.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+moonpool=${MOONPOOL:-build/release/bin/moonpool}
+nodes=3
+dram=256MiB
+ready_seconds=30
+
+scratch=$(mktemp -d)
+pool=
+stop_pool() {
+  if [ -n "$pool" ] && kill -INT "$pool" 2>/dev/null; then
+    wait "$pool" || true
+  fi
+  rm -rf "$scratch"
+}
+trap stop_pool EXIT
+
+step() { printf '\n$ %s\n' "moonpool $*"; }
+
+step dev --nodes $nodes --dram $dram
+"$moonpool" dev --nodes $nodes --dram $dram >"$scratch/out" 2>"$scratch/log" &
+pool=$!
+
+master=
+deadline=$((SECONDS + ready_seconds))
+until master=$(sed -n 's/^ready: --master \([^ ]*\).*/\1/p' "$scratch/out") && [ -n "$master" ]; do
+  if ! kill -0 "$pool" 2>/dev/null || [ $SECONDS -ge $deadline ]; then
+    echo "demo: the pool did not become ready; its log:" >&2
+    tail -n 20 "$scratch/log" >&2
+    exit 1
+  fi
+  sleep 0.1
+done
+cat "$scratch/out"
+
+ask() {
+  step "$@"
+  "$moonpool" --master "$master" "$@"
+}
+
+ask status
+result=0
+ask replay --generate chat || result=$?
+ask status
+ask nodes
+
+step "stop (SIGINT)"
+kill -INT "$pool"
+wait "$pool" || true
+pool=
+if [ $result -eq 0 ]; then echo "demo: done"; else echo "demo: the replay failed" >&2; fi
+exit $result
