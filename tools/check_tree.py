@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""The rules of the tree that no compiler checks: who may include whom, what the deterministic
+folders must not touch, and how large files and functions may grow.
+
+Run from anywhere: tools/check_tree.py [ROOT]. Prints path:line: what is wrong; what to do. Exit 1
+when it found anything.
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from tree import bans, includes, sizes, source  # noqa: E402
+
+# Folder -> what it may include, itself aside. The longest folder that holds a file decides, and a
+# row speaks for the subfolders that have none of their own. "proto" is moonpool/v1/*.pb.h, "grpc"
+# is gRPC's own headers and the generated stubs. Tests may also include all of their top folder.
+ALLOWED = {
+    "common": {"proto"},
+    "common/config": {"common"},
+    "common/metrics": {"common"},
+    "common/http": {"common", "common/config", "common/metrics"},
+    "common/program": {"common", "common/config", "common/http", "common/metrics"},
+    "common/rpc": {"common", "proto"},
+    "common/rpc/grpc": {"common", "common/rpc", "proto", "grpc"},
+    "transport": {"common", "common/metrics"},
+    "transport/stream": {"common", "common/metrics", "transport"},
+    "transport/tcp": {"common", "common/metrics", "transport", "transport/stream"},
+    "transport/shm": {"common", "common/metrics", "transport", "transport/stream"},
+    "transport/sim": {"common", "common/metrics", "transport"},
+    "master/core/eviction": {"common"},
+    "master/core": {"common", "master/core/eviction"},
+    "master/handlers": {"common", "common/rpc", "master/core", "master/core/eviction", "proto"},
+    "master": {"common/*", "master/*", "proto", "grpc"},
+    "storage_node/memory": {"common", "common/metrics", "transport"},
+    "storage_node/pool": {"common", "common/metrics", "transport"},
+    "storage_node/serve": {"common", "common/metrics", "storage_node/pool", "transport"},
+    "storage_node/link": {
+        "common", "common/metrics", "common/rpc", "storage_node/pool", "transport", "proto"},
+    "storage_node": {"common/*", "storage_node/*", "transport/*", "proto", "grpc"},
+    "client_sdk/include": {"common"},
+    "client_sdk/core": {"client_sdk/include", "common", "common/rpc", "transport", "proto"},
+    "client_sdk": {"client_sdk/*", "common/*", "transport/*", "proto", "grpc"},
+    "bench/trace": {"common/*", "master/core/eviction"},
+    "bench": {"bench/*", "client_sdk/include", "common/*", "transport/*"},
+    "cli": {"bench/*", "cli/*", "client_sdk/include", "common/*", "proto", "grpc"},
+    "tests": {"*"},
+}
+
+# What the simulator runs as it is: no threads, clocks, sockets, randomness or gRPC of its own.
+DETERMINISTIC = (
+    "master/core",
+    "master/handlers",
+    "storage_node/pool",
+    "storage_node/serve",
+    "storage_node/link",
+    "client_sdk/core",
+)
+
+# A library that one file hides from the rest: (include prefix, the files that may name it).
+HIDDEN_LIBRARIES = {
+    "spdlog/": ("common/log.cc",),
+    "toml++/": ("common/config/config_toml.cc",),
+}
+
+# The one place that reads the environment.
+MAY_GETENV = ("common/program/program.cc",)
+
+# A library that reports by throwing, caught where it is called. Nothing of ours throws.
+MAY_CATCH = ("cli/main.cc",)
+
+FILE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+SIZE_ALLOWLIST = "tools/size_allowlist.txt"
+
+
+def check(root):
+    files = source.load(root)
+    findings = []
+    findings += includes.check(files, ALLOWED)
+    findings += bans.check(files, DETERMINISTIC, HIDDEN_LIBRARIES, MAY_GETENV, MAY_CATCH)
+    findings += sizes.check(
+        files, source.read_lines(root, SIZE_ALLOWLIST), FILE_LINES_MAX, FUNCTION_LINES_MAX,
+        SIZE_ALLOWLIST)
+    return sorted(findings)
+
+
+def main(argv):
+    default_root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    findings = check(argv[1] if len(argv) > 1 else default_root)
+    for path, line, text in findings:
+        print(f"{path}:{line}: {text}")
+    if findings:
+        print(f"check_tree: {len(findings)} findings")
+        return 1
+    print("check_tree: clean")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
