@@ -1,0 +1,93 @@
+// The node's own index: which generation owns which bytes of which segment, and what is sealed
+// there. The truth that the master's index is made from.
+//
+//   NullJournal journal;
+//   ExtentIndex index({{.id = SegmentId{0}, .base = memory, .capacity_bytes = bytes}}, journal,
+//   {}); ASSIGN_OR_RETURN(auto claim, index.Claim(generation, extent, WriterKind::kStepwise));
+//   ... BeginStep, fill claim->payload(), EndStep; claim->SetWritten() ...
+//   RETURN_IF_ERROR(index.Seal(record));
+//
+// Rules and locking are those of SegmentIndex (segment_index.h); this class finds the segment,
+// keeps the newest term, and remembers what the master has to be told.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/types.h"
+#include "storage_node/pool/seal_journal.h"
+#include "storage_node/pool/seal_reports.h"
+#include "storage_node/pool/segment_index.h"
+#include "storage_node/pool/viewer_set.h"
+#include "transport/ops.h"
+#include "transport/target.h"
+
+namespace moonpool::storage_node {
+
+struct ExtentIndexOptions {
+  // Owners per segment, sealed or not; a claim beyond is RESOURCE_EXHAUSTED/LIMIT_REACHED.
+  uint64_t parts_per_segment_max = uint64_t{1} << 25;
+  // Seals that wait to be reported; more of them cost a new inventory.
+  size_t seal_reports_max = size_t{1} << 16;
+};
+
+struct InventorySlice {
+  std::vector<transport::SealRecord> records;
+  InventoryCursor next;
+  bool is_last = false;
+};
+
+// Thread-safe; no call blocks on I/O. Borrows the segments' memory and the journal. All claims are
+// destroyed, and all viewers detached, before it is.
+class ExtentIndex {
+ public:
+  ExtentIndex(std::vector<PoolSegment> segments, SealJournal& journal, ExtentIndexOptions options);
+
+  // As in transport/target.h.
+  absl::StatusOr<transport::ConstBytes> OpenRead(Generation generation, const Extent& extent) const;
+  absl::StatusOr<std::shared_ptr<transport::WriteClaim>> Claim(Generation generation,
+                                                               const Extent& extent,
+                                                               transport::WriterKind kind);
+  absl::Status Seal(const transport::SealRecord& record);
+  void AttachViewer(const transport::ViewPins* viewer) { viewers_.Attach(viewer); }
+  void DetachViewer(const transport::ViewPins* viewer) { viewers_.Detach(viewer); }
+
+  // Forgets what these generations own and invalidates the headers; unknown ones are fine. Pinned
+  // bytes stay as they are, and taken, until they are released. Returns the number of parts
+  // forgotten; an error when the journal could not write it down (they are forgotten all the same).
+  absl::StatusOr<uint64_t> Free(absl::Span<const Generation> generations);
+
+  // Refuses generations of older terms from now on. The terms come from masters only, never from
+  // writers: a leader grants nothing here before this node has answered it in its term, and a
+  // garbled generation must not lock out everybody else.
+  void NoteTerm(Term term);
+  Term newest_term() const { return Term{newest_term_.load(std::memory_order_acquire)}; }
+
+  // The sealed parts from the cursor on, at most `records_max` and perhaps fewer. Holds a
+  // segment's lock only for a bounded number of parts.
+  InventorySlice NextInventory(const InventoryCursor& cursor, size_t records_max) const;
+
+  // What was sealed and not yet reported.
+  SealReports& seal_reports() { return seal_reports_; }
+  // The oldest unreported seals that still stand.
+  std::vector<transport::SealRecord> TakeSealReports(size_t records_max);
+
+  size_t segment_count() const { return segments_.size(); }
+  const PoolSegment& segment(size_t index) const { return segments_[index]->segment(); }
+  SegmentStats stats(size_t index) const { return segments_[index]->stats(); }
+
+ private:
+  SegmentIndex* Find(SegmentId id) const;
+
+  ViewerSet viewers_;
+  std::atomic<uint32_t> newest_term_{0};
+  SealReports seal_reports_;
+  std::vector<std::unique_ptr<SegmentIndex>> segments_;  // the position is the id
+};
+
+}  // namespace moonpool::storage_node

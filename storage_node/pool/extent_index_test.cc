@@ -1,0 +1,314 @@
+#include "storage_node/pool/extent_index.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "common/testing/status_matchers.h"
+#include "storage_node/pool/testing/test_pool.h"
+
+namespace moonpool::storage_node {
+namespace {
+
+using absl::StatusCode;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using transport::SealRecord;
+using transport::WriterKind;
+
+constexpr uint64_t kCapacity = TestPool::kSegmentBytes;
+
+TEST(ExtentIndex, APartIsReadableFromItsSealOn) {
+  TestPool pool;
+  ASSERT_OK_AND_ASSIGN(auto claim, pool.Claim(Gen(1, 1), At(64, 1000)));
+  EXPECT_EQ(claim->payload().size(), 1000 - kPartHeaderBytes);
+  EXPECT_EQ(claim->payload().data(), pool.base() + 64 + kPartHeaderBytes);
+  EXPECT_THAT(pool.index().OpenRead(Gen(1, 1), At(64, 1000)),
+              Fails(StatusCode::kNotFound, ErrorReason::kStaleGeneration));
+  claim->SetWritten();
+  SealRecord record = RecordFor(Gen(1, 1), At(64, 1000), "a");
+  record.payload_checksum = Checksum(claim->payload());
+  ASSERT_THAT(pool.index().Seal(record), IsOk());
+  EXPECT_TRUE(pool.IsReadable(Gen(1, 1), At(64, 1000)));
+  EXPECT_FALSE(claim->BeginStep());
+}
+
+TEST(ExtentIndex, OnlyTheExactExtentAndGenerationAreRead) {
+  TestPool pool(2);
+  ASSERT_THAT(pool.Put(Gen(1, 2), At(128, 256), "a"), IsOk());
+  for (const Extent& extent : {At(128, 255), At(128, 257), At(64, 256), At(128, 256, 1),
+                               At(128, 256, 99), At(kCapacity, 64), At(~uint64_t{0}, 64)}) {
+    EXPECT_THAT(pool.index().OpenRead(Gen(1, 2), extent),
+                Fails(StatusCode::kNotFound, ErrorReason::kStaleGeneration));
+  }
+  EXPECT_FALSE(pool.IsReadable(Gen(1, 1), At(128, 256)));
+  EXPECT_FALSE(pool.IsReadable(Gen(1, 3), At(128, 256)));
+}
+
+TEST(ExtentIndex, ImpossibleExtentsAreRefused) {
+  TestPool pool;
+  for (const Extent& extent :
+       {At(1, 64), At(32, 128), At(0, 63), At(0, 0), At(0, kCapacity + 1), At(kCapacity, 64),
+        At(64, kCapacity), At(~uint64_t{63}, 128), At(0, ~uint64_t{0}), At(0, 64, 1)}) {
+    EXPECT_THAT(pool.Claim(Gen(1, 1), extent),
+                Fails(StatusCode::kInvalidArgument, ErrorReason::kBadArgument))
+        << ToString(extent);
+  }
+  EXPECT_THAT(pool.Claim(Generation{}, At(0, 64)), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(pool.Put(Gen(1, 1), At(0, kCapacity), "all"), IsOk());
+  EXPECT_THAT(pool.Put(Gen(1, 2), At(0, kPartHeaderBytes), "nothing"), IsOk());
+}
+
+TEST(ExtentIndex, ANewerGenerationSupersedesOwnersOfAnyShape) {
+  TestPool pool;
+  ASSERT_THAT(pool.Put(Gen(1, 1), At(0, 256), "a"), IsOk());
+  ASSERT_THAT(pool.Put(Gen(1, 2), At(256, 64), "b"), IsOk());
+  ASSERT_OK_AND_ASSIGN(auto writing, pool.Claim(Gen(1, 3), At(320, 128)));
+  ASSERT_THAT(pool.Put(Gen(1, 4), At(448, 512), "d"), IsOk());
+  ASSERT_THAT(pool.Put(Gen(1, 5), At(1024, 128), "untouched"), IsOk());
+
+  ASSERT_THAT(pool.Put(Gen(1, 6), At(192, 512), "new"), IsOk());
+
+  EXPECT_FALSE(writing->BeginStep());
+  EXPECT_FALSE(pool.IsReadable(Gen(1, 1), At(0, 256)));
+  EXPECT_FALSE(pool.IsReadable(Gen(1, 4), At(448, 512)));
+  EXPECT_EQ(transport::LoadPartGeneration(pool.base()), Generation{});
+  EXPECT_TRUE(pool.IsReadable(Gen(1, 5), At(1024, 128)));
+  EXPECT_THAT(pool.Inventory(), ElementsAre(::testing::Field(&SealRecord::key, "new"),
+                                            ::testing::Field(&SealRecord::key, "untouched")));
+}
+
+TEST(ExtentIndex, AnOlderGenerationIsRefusedWhereverItTouchesANewerOne) {
+  TestPool pool;
+  ASSERT_THAT(pool.Put(Gen(1, 5), At(128, 128), "a"), IsOk());
+  ASSERT_OK_AND_ASSIGN(auto claim, pool.Claim(Gen(1, 6), At(512, 128)));
+  for (const Extent& extent : {At(128, 128), At(64, 65), At(192, 64), At(0, 1024), At(576, 64)}) {
+    EXPECT_THAT(pool.Claim(Gen(1, 4), extent),
+                Fails(StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration));
+  }
+  EXPECT_TRUE(claim->BeginStep());
+  claim->EndStep();
+  EXPECT_TRUE(pool.IsReadable(Gen(1, 5), At(128, 128)));
+  EXPECT_THAT(pool.Claim(Gen(1, 4), At(256, 256)), IsOk());
+}
+
+TEST(ExtentIndex, OlderTermsAreRefusedOnceANewerIsKnown) {
+  TestPool pool;
+  ASSERT_THAT(pool.Put(Gen(1, 1), At(0, 128), "sealed before"), IsOk());
+  ASSERT_OK_AND_ASSIGN(auto claim, pool.Claim(Gen(1, 2), At(128, 128)));
+  claim->SetWritten();
+  pool.index().NoteTerm(Term{2});
+  pool.index().NoteTerm(Term{1});
+  EXPECT_EQ(pool.index().newest_term(), Term{2});
+  EXPECT_THAT(pool.index().Seal(RecordFor(Gen(1, 2), At(128, 128), "late")),
+              Fails(StatusCode::kFailedPrecondition, ErrorReason::kStaleTerm));
+  EXPECT_THAT(pool.Claim(Gen(1, 3), At(256, 128)),
+              Fails(StatusCode::kFailedPrecondition, ErrorReason::kStaleTerm));
+  EXPECT_TRUE(pool.IsReadable(Gen(1, 1), At(0, 128)));
+  EXPECT_THAT(pool.Put(Gen(2, 1), At(0, 128), "new"), IsOk());
+  // A generation of a term that no master told of does not lock out the others.
+  EXPECT_THAT(pool.Put(Gen(9, 1), At(512, 128), "odd"), IsOk());
+  EXPECT_THAT(pool.Put(Gen(2, 2), At(1024, 128), "new"), IsOk());
+}
+
+TEST(ExtentIndex, RepeatsOfAPutChangeNothing) {
+  TestPool pool;
+  ASSERT_THAT(pool.Put(Gen(1, 1), At(0, 128), "a"), IsOk());
+  SealRecord record = pool.Inventory().front();
+  EXPECT_THAT(pool.index().Seal(record), IsOk());
+  EXPECT_THAT(pool.Claim(Gen(1, 1), At(0, 128)),
+              Fails(StatusCode::kAlreadyExists, ErrorReason::kAlreadyExists));
+  pool.index().NoteTerm(Term{2});  // the answer is a fact, whatever the term
+  EXPECT_THAT(pool.index().Seal(record), IsOk());
+  EXPECT_THAT(pool.Claim(Gen(1, 1), At(0, 128)), StatusIs(StatusCode::kAlreadyExists));
+  EXPECT_THAT(pool.index().TakeSealReports(10), SizeIs(1));
+
+  record.key = "b";
+  EXPECT_THAT(pool.index().Seal(record),
+              Fails(StatusCode::kFailedPrecondition, ErrorReason::kBadArgument));
+  EXPECT_TRUE(pool.IsReadable(Gen(1, 1), At(0, 128)));
+}
+
+TEST(ExtentIndex, ASecondClaimOfTheSameWriterReplacesTheFirst) {
+  TestPool pool;
+  ASSERT_OK_AND_ASSIGN(auto first, pool.Claim(Gen(1, 1), At(0, 128)));
+  first->SetWritten();
+  ASSERT_OK_AND_ASSIGN(auto second, pool.Claim(Gen(1, 1), At(0, 128)));
+  EXPECT_FALSE(first->BeginStep());
+  first.reset();
+  EXPECT_THAT(pool.index().Seal(RecordFor(Gen(1, 1), At(0, 128), "a")),
+              Fails(StatusCode::kFailedPrecondition, ErrorReason::kBadArgument));
+  EXPECT_TRUE(second->BeginStep());
+  second->EndStep();
+  second->SetWritten();
+  EXPECT_THAT(pool.index().Seal(RecordFor(Gen(1, 1), At(0, 128), "a")), IsOk());
+}
+
+TEST(ExtentIndex, PartsOfOneGenerationDoNotOverlap) {
+  TestPool pool;
+  ASSERT_OK_AND_ASSIGN(auto claim, pool.Claim(Gen(1, 1), At(0, 128)));
+  EXPECT_THAT(pool.Claim(Gen(1, 1), At(64, 128)), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(pool.Claim(Gen(1, 1), At(0, 64)), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(pool.Claim(Gen(1, 1), At(128, 128)), IsOk());
+}
+
+TEST(ExtentIndex, SealChecksWhatItIsTold) {
+  TestPool pool;
+  const Extent extent = At(0, 1064);
+  const SealRecord good = RecordFor(Gen(1, 1), extent, "a");
+  EXPECT_THAT(pool.index().Seal(good),
+              Fails(StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration));
+  ASSERT_OK_AND_ASSIGN(auto claim, pool.Claim(Gen(1, 1), extent));
+  EXPECT_THAT(pool.index().Seal(good),
+              Fails(StatusCode::kFailedPrecondition, ErrorReason::kBadArgument));
+  claim->SetWritten();
+
+  const auto refuses = [&](auto change, StatusCode code) {
+    SealRecord record = good;
+    change(record);
+    EXPECT_THAT(pool.index().Seal(record), StatusIs(code));
+  };
+  const auto bad = StatusCode::kInvalidArgument;
+  refuses([](SealRecord& r) { r.key = ""; }, bad);
+  refuses([](SealRecord& r) { r.key.assign(kMaxKeyBytes + 1, 'k'); }, bad);
+  refuses([](SealRecord& r) { r.parent.assign(kMaxKeyBytes + 1, 'k'); }, bad);
+  refuses([](SealRecord& r) { r.name_space.assign(kMaxNamespaceBytes + 1, 'k'); }, bad);
+  refuses([](SealRecord& r) { r.part_index = 1; }, bad);
+  refuses([](SealRecord& r) { r.part_count = 0; }, bad);
+  refuses([](SealRecord& r) { r.part_count = kMaxPartsPerReplica + 1; }, bad);
+  refuses([](SealRecord& r) { r.replica_index = kMaxReplicas; }, bad);
+  refuses([](SealRecord& r) { r.object_bytes = 999; }, bad);
+  refuses([](SealRecord& r) { r.object_bytes = 1001; }, bad);
+  refuses([](SealRecord& r) { r.part_count = 2, r.object_bytes = 999; }, bad);
+  refuses([](SealRecord& r) { r.extent.segment.value = 7; }, bad);
+  refuses([](SealRecord& r) { r.extent.length = 63; }, bad);
+  refuses([](SealRecord& r) { r.extent.offset = ~uint64_t{63}; }, bad);
+  refuses([](SealRecord& r) { r.extent.length = 1000, r.object_bytes = 936; },
+          StatusCode::kFailedPrecondition);
+  refuses([](SealRecord& r) { r.generation = Gen(1, 2); }, StatusCode::kFailedPrecondition);
+  EXPECT_THAT(pool.index().Seal(good), IsOk());
+}
+
+TEST(ExtentIndex, ADestroyedClaimGivesUpWhatWasNotSealed) {
+  TestPool pool;
+  ASSERT_OK_AND_ASSIGN(auto claim, pool.Claim(Gen(1, 5), At(0, 128)));
+  claim->SetWritten();
+  claim.reset();
+  EXPECT_THAT(pool.index().Seal(RecordFor(Gen(1, 5), At(0, 128), "a")),
+              Fails(StatusCode::kFailedPrecondition, ErrorReason::kBadArgument));
+  EXPECT_THAT(pool.Claim(Gen(1, 4), At(0, 128)),
+              Fails(StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration));
+  EXPECT_THAT(pool.Put(Gen(1, 5), At(0, 128), "again"), IsOk());
+  EXPECT_EQ(pool.index().stats(0).live_claims, 0u);
+}
+
+TEST(ExtentIndex, FreeForgetsAllPartsOfAGenerationAndInvalidatesTheirHeaders) {
+  TestPool pool(2);
+  SealRecord record = RecordFor(Gen(1, 1), At(0, 128), "striped");
+  record.part_count = 2;
+  record.object_bytes = 128;
+  for (const uint32_t part : {0u, 1u}) {
+    record.extent = At(0, 128, part);
+    record.part_index = static_cast<uint16_t>(part);
+    ASSERT_OK_AND_ASSIGN(auto claim, pool.Claim(Gen(1, 1), record.extent));
+    claim->SetWritten();
+    ASSERT_THAT(pool.index().Seal(record), IsOk());
+  }
+  ASSERT_OK_AND_ASSIGN(auto writing, pool.Claim(Gen(1, 2), At(256, 128)));
+  const Generation freed[] = {Gen(1, 1), Gen(1, 2), Gen(7, 7)};
+  ASSERT_OK_AND_ASSIGN(uint64_t parts, pool.index().Free(freed));
+  EXPECT_EQ(parts, 3u);
+  EXPECT_FALSE(writing->BeginStep());
+  EXPECT_THAT(pool.Inventory(), IsEmpty());
+  EXPECT_EQ(transport::LoadPartGeneration(pool.base(0)), Generation{});
+  EXPECT_EQ(transport::LoadPartGeneration(pool.base(1)), Generation{});
+  ASSERT_OK_AND_ASSIGN(parts, pool.index().Free(freed));
+  EXPECT_EQ(parts, 0u);
+  EXPECT_THAT(pool.index().TakeSealReports(10), IsEmpty());
+}
+
+TEST(ExtentIndex, TheInventoryComesInSlicesAndSurvivesChanges) {
+  TestPool pool(2);
+  uint32_t counter = 0;
+  for (uint32_t segment = 0; segment < 2; ++segment) {
+    for (uint64_t offset = 0; offset < 10; ++offset) {
+      const Extent extent = At(offset * 1024, 512, segment);
+      ++counter;
+      ASSERT_THAT(pool.Put(Gen(1, counter), extent, absl::StrCat(counter)), IsOk());
+    }
+  }
+  ASSERT_OK_AND_ASSIGN(auto writing, pool.Claim(Gen(1, 99), At(20 * 1024, 512)));
+  InventorySlice slice = pool.index().NextInventory({}, 3);
+  EXPECT_THAT(slice.records, SizeIs(3));
+  const Generation behind[] = {Gen(1, 1), Gen(1, 4)};  // the cursor stands on the second
+  ASSERT_THAT(pool.index().Free(behind), IsOk());
+  size_t rest = 0;
+  while (!slice.is_last) {
+    slice = pool.index().NextInventory(slice.next, 3);
+    EXPECT_LE(slice.records.size(), 3u);
+    rest += slice.records.size();
+  }
+  EXPECT_EQ(rest, 16u);
+  EXPECT_THAT(pool.Inventory(4), SizeIs(18));
+}
+
+TEST(ExtentIndex, SealsWaitToBeReportedUpToABound) {
+  TestPool pool(1, {.seal_reports_max = 2});
+  int notified = 0;
+  pool.index().seal_reports().SetOnPending([&] { ++notified; });
+  for (uint32_t i = 0; i < 3; ++i) {
+    ASSERT_THAT(pool.Put(Gen(1, i + 1), At(i * 128, 128), absl::StrCat(i)), IsOk());
+  }
+  EXPECT_EQ(notified, 1);
+  EXPECT_TRUE(pool.index().seal_reports().has_overflowed());
+  EXPECT_THAT(pool.index().TakeSealReports(1), SizeIs(1));
+  pool.index().seal_reports().Clear();
+  EXPECT_FALSE(pool.index().seal_reports().has_overflowed());
+  EXPECT_THAT(pool.index().TakeSealReports(10), IsEmpty());
+  ASSERT_THAT(pool.Put(Gen(1, 9), At(0, 128), "x"), IsOk());
+  EXPECT_EQ(notified, 2);
+}
+
+TEST(ExtentIndex, PartsAreBounded) {
+  TestPool pool(1, {.parts_per_segment_max = 2});
+  ASSERT_THAT(pool.Put(Gen(1, 1), At(0, 64), "a"), IsOk());
+  ASSERT_THAT(pool.Put(Gen(1, 2), At(64, 64), "b"), IsOk());
+  EXPECT_THAT(pool.Put(Gen(1, 3), At(128, 64), "c"),
+              Fails(StatusCode::kResourceExhausted, ErrorReason::kLimitReached));
+  EXPECT_THAT(pool.Put(Gen(1, 3), At(64, 64), "c"), IsOk());
+}
+
+// Refuses on demand, and remembers.
+class FakeJournal final : public SealJournal {
+ public:
+  absl::Status Append(const SealRecord& record) override {
+    if (refuses) return absl::ResourceExhaustedError("journal is full");
+    entries.push_back("seal " + record.key);
+    return absl::OkStatus();
+  }
+  absl::Status AppendFree(Generation generation) override {
+    if (refuses) return absl::ResourceExhaustedError("journal is full");
+    entries.push_back("free " + ToString(generation));
+    return absl::OkStatus();
+  }
+  bool refuses = false;
+  std::vector<std::string> entries;
+};
+
+TEST(ExtentIndex, ASealStandsOnlyOnceItIsWrittenDown) {
+  FakeJournal journal;
+  TestPool pool(1, {}, &journal);
+  journal.refuses = true;
+  EXPECT_THAT(pool.Put(Gen(1, 1), At(0, 128), "a"), StatusIs(StatusCode::kResourceExhausted));
+  EXPECT_FALSE(pool.IsReadable(Gen(1, 1), At(0, 128)));
+  EXPECT_EQ(transport::LoadPartGeneration(pool.base()), Generation{});
+  journal.refuses = false;
+  EXPECT_THAT(pool.Put(Gen(1, 1), At(0, 128), "a"), IsOk());
+  const Generation freed[] = {Gen(1, 1), Gen(1, 8)};
+  EXPECT_THAT(pool.index().Free(freed), IsOk());
+  EXPECT_THAT(journal.entries, ElementsAre("seal a", "free 1.1"));
+}
+
+}  // namespace
+}  // namespace moonpool::storage_node

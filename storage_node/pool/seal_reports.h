@@ -1,0 +1,49 @@
+// Which seals the master has not been told of: between the data path, which adds, and the link to
+// the master, which takes.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/types.h"
+
+namespace moonpool::storage_node {
+
+struct SealedAt {
+  Generation generation;
+  Extent extent;
+};
+
+// Bounded: when nobody takes for too long, what does not fit is dropped and the overflow is
+// remembered, and a new inventory tells the master instead. Thread-safe.
+class SealReports {
+ public:
+  explicit SealReports(size_t size_max) : size_max_(size_max) {}
+
+  // Called (on the adding thread, without a lock) when there is something to take after there was
+  // nothing; it must not block. Set before anything is added.
+  void SetOnPending(std::function<void()> on_pending) { on_pending_ = std::move(on_pending); }
+
+  void Add(const SealedAt& sealed);
+  // The oldest ones, at most `size_max`.
+  std::vector<SealedAt> Take(size_t size_max);
+  // Drops everything and forgets the overflow: the inventory that is about to start has it all.
+  void Clear();
+
+  size_t size() const;
+  bool has_overflowed() const;
+
+ private:
+  const size_t size_max_;
+  std::function<void()> on_pending_;
+
+  mutable absl::Mutex mutex_;
+  std::deque<SealedAt> pending_ ABSL_GUARDED_BY(mutex_);
+  bool has_overflowed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace moonpool::storage_node

@@ -1,0 +1,125 @@
+// One segment of the pool: who owns which of its bytes, by which rules.
+//
+// Newest owns (R2): a claim supersedes every older owner of any of its bytes, whatever their
+// shapes; their records go and their headers are invalidated before the new owner's first byte.
+// Sealed is the point of no loss (R3): the record is in the journal and in memory before Seal
+// answers. Pinned stays (R8): bytes that a view or a mapped writer uses get no other owner.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "common/types.h"
+#include "storage_node/pool/namespace_table.h"
+#include "storage_node/pool/owner_map.h"
+#include "storage_node/pool/seal_journal.h"
+#include "storage_node/pool/segment_claim.h"
+#include "storage_node/pool/viewer_set.h"
+#include "transport/ops.h"
+#include "transport/target.h"
+
+namespace moonpool::storage_node {
+
+// Memory of one segment, borrowed. `base` is aligned to 64.
+struct PoolSegment {
+  SegmentId id;
+  std::string medium = "dram";
+  std::byte* base = nullptr;
+  uint64_t capacity_bytes = 0;
+};
+
+// Where an inventory goes on. Default: at the start.
+struct InventoryCursor {
+  size_t segment_index = 0;
+  uint64_t offset = 0;
+};
+
+struct SegmentStats {
+  uint64_t sealed_parts = 0;
+  uint64_t sealed_bytes = 0;   // extents: headers and payloads
+  uint64_t writing_parts = 0;  // claimed and not sealed, also when the claim was given up
+  uint64_t pinned_parts = 0;   // freed, and still in use
+  uint64_t live_claims = 0;
+  uint64_t superseded_parts = 0;  // sealed ones, since the start
+  uint64_t freed_parts = 0;       // since the start
+};
+
+// Thread-safe: one lock per segment, held for O(log n) work and the end of a writer's step.
+class SegmentIndex {
+ public:
+  // What all segments of a pool share; borrowed.
+  struct Shared {
+    ViewerSet& viewers;
+    SealJournal& journal;
+    const std::atomic<uint32_t>& newest_term;
+    uint64_t parts_max;  // of this segment
+  };
+  SegmentIndex(PoolSegment segment, Shared shared)
+      : segment_(std::move(segment)), shared_(shared) {}
+  ~SegmentIndex();
+
+  const PoolSegment& segment() const { return segment_; }
+
+  // As in transport/target.h.
+  absl::StatusOr<transport::ConstBytes> OpenRead(Generation generation, const Extent& extent) const;
+  absl::StatusOr<std::shared_ptr<transport::WriteClaim>> Claim(Generation generation,
+                                                               const Extent& extent,
+                                                               transport::WriterKind kind);
+  // True: sealed by this call. False: it was sealed with the same content before.
+  absl::StatusOr<bool> Seal(const transport::SealRecord& record);
+
+  // Forgets what these generations own here, and adds the number of parts to `freed`. Bytes that
+  // are pinned stay taken until they are released.
+  absl::Status Free(absl::Span<const Generation> generations, uint64_t& freed);
+
+  // Appends records at or after `offset`, at most until `records` has `records_max`, and looks at a
+  // bounded number of owners. Returns where to go on; nullopt: there is nothing more. A record that
+  // is there all the while is seen exactly once.
+  std::optional<uint64_t> AppendInventory(uint64_t offset, size_t records_max,
+                                          std::vector<transport::SealRecord>& records) const;
+  // nullopt when the generation has no sealed part exactly there.
+  std::optional<transport::SealRecord> RecordOf(Generation generation, const Extent& extent) const;
+
+  SegmentStats stats() const;
+
+  // A claim is being destroyed.
+  void EndClaim(SegmentClaim& claim);
+
+ private:
+  absl::Status CheckExtent(const Extent& extent) const;
+  absl::Status CheckTerm(Generation generation) const;
+  absl::Status CheckOlderOwners(Generation generation, const Extent& extent,
+                                const Owners& owners) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status TakeFromOwnersLocked(const Owners& owners) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<transport::WriteClaim> NewClaimLocked(Owner& owner, transport::WriterKind kind)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Owner*> FindSealableLocked(const transport::SealRecord& record)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SealOwnerLocked(const transport::SealRecord& record, Owner& owner)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FreeOwnerLocked(Owner& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EraseLocked(Owner& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  transport::SealRecord RecordLocked(const Owner& owner) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // Counts the owner into (+1) or out of (-1) the stats of its state.
+  void CountLocked(const Owner& owner, int sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::byte* At(uint64_t offset) const { return segment_.base + offset; }
+
+  const PoolSegment segment_;
+  const Shared shared_;
+
+  mutable absl::Mutex mutex_;
+  OwnerMap owners_ ABSL_GUARDED_BY(mutex_);
+  NamespaceTable namespaces_ ABSL_GUARDED_BY(mutex_);
+  SegmentStats stats_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace moonpool::storage_node
