@@ -40,7 +40,7 @@ function(moonpool_program)
   cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS" ${ARGN})
   add_executable(${ARG_NAME} ${ARG_SOURCES})
   target_include_directories(${ARG_NAME} PRIVATE ${CMAKE_SOURCE_DIR})
-  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} moonpool_warnings)
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} moonpool_executable)
   set_target_properties(${ARG_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 endfunction()
 
@@ -58,7 +58,7 @@ function(moonpool_test)
   add_executable(${ARG_NAME} ${ARG_SOURCES})
   target_include_directories(${ARG_NAME} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main
-                                            moonpool_warnings)
+                                            moonpool_executable)
   add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME} ${ARG_ARGS} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
   set_tests_properties(${ARG_NAME} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
                                               RESOURCE_LOCK "${ARG_RESOURCES}")

@@ -12,7 +12,7 @@ function(moonpool_fuzz)
   set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_CORPUS})
   add_executable(${ARG_NAME} ${ARG_SOURCES})
   target_include_directories(${ARG_NAME} PRIVATE ${CMAKE_SOURCE_DIR})
-  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} moonpool_warnings)
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} moonpool_executable)
   if(MOONPOOL_LIBFUZZER)
     target_link_options(${ARG_NAME} PRIVATE -fsanitize=fuzzer,address)
     # libFuzzer writes what it finds into the first folder: a scratch one, never the corpus.

@@ -46,3 +46,12 @@ target_compile_options(moonpool_warnings INTERFACE -Wall -Wextra -Wshadow -Wconv
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_compile_options(moonpool_warnings INTERFACE -Wthread-safety -Werror=thread-safety)
 endif()
+
+# What every program of ours is linked with, tests and fuzzers too.
+add_library(moonpool_executable INTERFACE)
+target_link_libraries(moonpool_executable INTERFACE moonpool_warnings)
+if(MOONPOOL_SANITIZE MATCHES "thread")
+  add_library(moonpool_tsan OBJECT ${CMAKE_SOURCE_DIR}/tests/tsan/absl_mutex.cc)
+  target_sources(moonpool_executable INTERFACE $<TARGET_OBJECTS:moonpool_tsan>)
+  target_link_libraries(moonpool_executable INTERFACE absl::synchronization ${CMAKE_DL_LIBS})
+endif()
