@@ -23,27 +23,27 @@ using Handle = uint32_t;
 inline constexpr Handle kNoHandle = 0xffffffff;
 
 struct Part {
-  NodeId node;
-  Extent extent;
+  NodeId node = {};
+  Extent extent = {};
   bool operator==(const Part&) const = default;
 };
 // Parts are in object order; a part carries extent.length - kPartHeaderBytes bytes of it.
 struct Replica {
-  absl::InlinedVector<Part, 1> parts;
+  absl::InlinedVector<Part, 1> parts = {};
 };
 using Replicas = absl::InlinedVector<Replica, 1>;
 
 // An object that was read through a known location.
 struct Touch {
   Handle handle = kNoHandle;
-  Generation generation;
+  Generation generation = {};
 };
 
 // Who asks. An empty namespace is "default".
 struct Caller {
   uint64_t client_id = 0;
-  absl::string_view host_id;
-  absl::string_view name_space;
+  absl::string_view host_id = {};
+  absl::string_view name_space = {};
   absl::Duration timeout = absl::InfiniteDuration();
   absl::Span<const Touch> touched = {};
 };
@@ -55,23 +55,23 @@ enum class Wait : uint8_t { kNone, kSpace, kWriter };
 // --- StartPuts -----------------------------------------------------------------------------------
 
 struct PutKey {
-  absl::string_view key;
+  absl::string_view key = {};
   uint64_t size_bytes = 0;
   absl::string_view parent = {};  // empty = start of a chain
 };
 struct StartPutsCommand {
-  Caller caller;
+  Caller caller = {};
   uint64_t request_id = 0;  // the same id of the same client gives the same open grants again
-  absl::Span<const PutKey> puts;
+  absl::Span<const PutKey> puts = {};
   uint32_t replicas = 0;      // 0 = 1
   uint32_t min_replicas = 0;  // 0 = replicas
   bool wait_for_space = false;
   bool wait_for_writer = false;
 };
 struct Grant {
-  Generation generation;
+  Generation generation = {};
   Handle handle = kNoHandle;
-  Replicas replicas;
+  Replicas replicas = {};
   absl::Duration remaining = absl::ZeroDuration();  // until the deadline, from now
 };
 // OK: the grant. ALREADY_EXISTS: existing_generation. ABORTED/BEING_WRITTEN: another writer.
@@ -79,9 +79,9 @@ struct Grant {
 // RESOURCE_EXHAUSTED: NO_SPACE, NO_NODES (fewer than min_replicas), LIMIT_REACHED.
 // UNAVAILABLE/NO_NODES: there is none at all.
 struct PutOutcome {
-  absl::Status status;
-  std::optional<Grant> grant;
-  Generation existing_generation;
+  absl::Status status = {};
+  std::optional<Grant> grant = {};
+  Generation existing_generation = {};
   Wait wait = Wait::kNone;  // set only when the command is willing
 };
 
@@ -89,12 +89,12 @@ struct PutOutcome {
 // ------------------------------------------------------------------------
 
 struct CommitPut {
-  Generation generation;
+  Generation generation = {};
   Handle handle = kNoHandle;
   absl::InlinedVector<uint32_t, 1> failed_replicas = {};  // indexes into Grant::replicas
 };
 struct AbortPut {
-  Generation generation;
+  Generation generation = {};
   Handle handle = kNoHandle;
   std::vector<Part> pinned = {};  // parts whose bytes are still in use at their node
 };
@@ -103,33 +103,33 @@ struct AbortPut {
 // ------------------------------------------------------------------
 
 struct Location {
-  Generation generation;
+  Generation generation = {};
   Handle handle = kNoHandle;
   uint64_t size_bytes = 0;
-  Replicas replicas;                            // those on nodes that are up
+  Replicas replicas = {};                       // those on nodes that are up
   absl::Duration lease = absl::ZeroDuration();  // zero = a hint only
 };
 // NOT_FOUND with why there is nothing to read: NEVER_STORED, EVICTED, EXPIRED, REMOVED, NODE_LOST,
 // GRANT_ABORTED, BEING_WRITTEN. UNAVAILABLE/NODE_LOST: all holders are away, and may return.
 struct LocateOutcome {
-  absl::Status status;
-  Location location;
+  absl::Status status = {};
+  Location location = {};
   Wait wait = Wait::kNone;
 };
 struct LocateCommand {
-  Caller caller;
-  absl::Span<const absl::string_view> keys;
+  Caller caller = {};
+  absl::Span<const absl::string_view> keys = {};
   absl::Duration lease = absl::ZeroDuration();
   bool wait_for_writer = false;
 };
 struct MatchPrefixCommand {
-  Caller caller;
-  absl::Span<const absl::string_view> keys;  // one chain, root first
+  Caller caller = {};
+  absl::Span<const absl::string_view> keys = {};  // one chain, root first
   absl::Duration lease = absl::ZeroDuration();
 };
 struct MatchPrefixResult {
-  std::vector<Location> locations;  // of the matched keys
-  absl::Status miss;                // why the next key missed; OK when all matched
+  std::vector<Location> locations = {};  // of the matched keys
+  absl::Status miss = {};                // why the next key missed; OK when all matched
 };
 
 // --- Remove
@@ -147,53 +147,53 @@ H AbslHashValue(H h, const RemoveTicket& t) {
 // OK: gone for new readers. With a ticket: holders have still to confirm (and a lease to end);
 // Effects::removes_done names it then. NOT_FOUND with the reason when there was nothing.
 struct RemoveOutcome {
-  absl::Status status;
-  RemoveTicket ticket;
+  absl::Status status = {};
+  RemoveTicket ticket = {};
 };
 
 // --- For operators
 // --------------------------------------------------------------------------------
 
 struct ListObjectsCommand {
-  Caller caller;
-  absl::string_view prefix;
-  absl::string_view page_token;
+  Caller caller = {};
+  absl::string_view prefix = {};
+  absl::string_view page_token = {};
   uint32_t limit = 0;  // 0 = 1000; at most 10000
 };
 struct ObjectEntry {
-  std::string key;
+  std::string key = {};
   uint64_t size_bytes = 0;
-  Generation generation;
-  std::vector<std::string> nodes;  // names, without repetition
+  Generation generation = {};
+  std::vector<std::string> nodes = {};  // names, without repetition
   uint32_t parts = 0;
   uint32_t replicas = 0;
   uint32_t children = 0;
   bool is_leased = false;
-  std::string parent;
-  absl::Duration age;
+  std::string parent = {};
+  absl::Duration age = {};
 };
 struct ListObjectsResult {
-  std::vector<ObjectEntry> objects;
-  std::string next_page_token;  // empty = no more; a page may be empty and not the last
+  std::vector<ObjectEntry> objects = {};
+  std::string next_page_token = {};  // empty = no more; a page may be empty and not the last
 };
 
 struct WhyResult {
   // stored, being_written, evicted, expired, removed, node_lost, refused, never_stored
-  std::string state;
-  std::string explanation;
+  std::string state = {};
+  std::string explanation = {};
   uint64_t size_bytes = 0;
-  Generation generation;
-  Replicas replicas;  // also those on nodes that are away
-  std::string parent;
+  Generation generation = {};
+  Replicas replicas = {};  // also those on nodes that are away
+  std::string parent = {};
   uint32_t children = 0;
   absl::Duration lease = absl::ZeroDuration();  // what is left of the longest lease
   absl::Duration ago = absl::ZeroDuration();    // since the event that the state names
-  std::string policy;
+  std::string policy = {};
 };
 
 struct NamespaceStatus {
-  std::string name;
-  std::string fingerprint;
+  std::string name = {};
+  std::string fingerprint = {};
   uint64_t objects = 0;
   uint64_t bytes = 0;  // of the pool: all replicas with their headers
   uint64_t leased_bytes = 0;
@@ -213,7 +213,7 @@ struct Totals {
   uint64_t adopted = 0;
 };
 struct StatusResult {
-  Term term;
+  Term term = {};
   uint32_t nodes_up = 0;
   uint32_t nodes_known = 0;
   uint64_t objects = 0;
@@ -225,9 +225,9 @@ struct StatusResult {
   uint64_t live_leases = 0;
   uint64_t leased_bytes = 0;
   uint64_t tombstones = 0;
-  std::string eviction_policy;
-  std::vector<NamespaceStatus> namespaces;
-  Totals totals;
+  std::string eviction_policy = {};
+  std::vector<NamespaceStatus> namespaces = {};
+  Totals totals = {};
 };
 
 }  // namespace moonpool::master

@@ -20,33 +20,33 @@ struct SessionId {
 };
 
 struct SegmentSpec {
-  SegmentId segment;
-  std::string medium;  // dram, vram, cxl, nvme, shared
+  SegmentId segment = {};
+  std::string medium = {};  // dram, vram, cxl, nvme, shared
   uint64_t capacity_bytes = 0;
 };
 struct RegisterNodeCommand {
-  std::string name;
-  Incarnation incarnation;
-  std::string host_id;
-  std::string rack;
-  std::string tcp_address;
-  std::string shm_path;
-  std::vector<SegmentSpec> segments;
-  Term highest_term_seen;
+  std::string name = {};
+  Incarnation incarnation = {};
+  std::string host_id = {};
+  std::string rack = {};
+  std::string tcp_address = {};
+  std::string shm_path = {};
+  std::vector<SegmentSpec> segments = {};
+  Term highest_term_seen = {};
 };
 struct Registration {
-  NodeId node;  // a new one for each incarnation
-  SessionId session;
-  Term term;  // the core's, which registering may have raised
+  NodeId node = {};  // a new one for each incarnation
+  SessionId session = {};
+  Term term = {};  // the core's, which registering may have raised
 };
 
 // One part that is sealed at a node: from its inventory or a seal report.
 struct SealedPart {
-  Generation generation;
-  absl::string_view name_space;
-  absl::string_view key;
-  absl::string_view parent;
-  Extent extent;
+  Generation generation = {};
+  absl::string_view name_space = {};
+  absl::string_view key = {};
+  absl::string_view parent = {};
+  Extent extent = {};
   uint64_t object_bytes = 0;
   uint32_t part_index = 0;
   uint32_t part_count = 1;
@@ -54,23 +54,23 @@ struct SealedPart {
 };
 
 struct NodeAddress {
-  NodeId node;
-  std::string name;
-  Incarnation incarnation;
-  std::string host_id;
-  std::string tcp_address;
-  std::string shm_path;
+  NodeId node = {};
+  std::string name = {};
+  Incarnation incarnation = {};
+  std::string host_id = {};
+  std::string tcp_address = {};
+  std::string shm_path = {};
 };
 struct SegmentStatus {
-  SegmentId segment;
-  std::string medium;
+  SegmentId segment = {};
+  std::string medium = {};
   uint64_t used_bytes = 0;
   uint64_t capacity_bytes = 0;
   uint64_t largest_free_bytes = 0;
 };
 struct NodeStatus {
-  NodeAddress address;
-  std::string rack;
+  NodeAddress address = {};
+  std::string rack = {};
   bool is_up = false;
   bool inventory_complete = false;
   uint64_t parts = 0;  // live and granted parts of objects here (an object has one or more)
@@ -78,22 +78,22 @@ struct NodeStatus {
   uint64_t granted_bytes = 0;
   uint64_t condemned_bytes = 0;
   uint64_t capacity_bytes = 0;
-  absl::Duration last_heard;  // ago
-  std::vector<SegmentStatus> segments;
+  absl::Duration last_heard = {};  // ago
+  std::vector<SegmentStatus> segments = {};
 };
 
 // Forget these generations if they still own their bytes. Answered through
 // Core::CommandResult; may be sent more than once under the same id.
 struct FreeCommand {
-  NodeId node;
-  SessionId session;
+  NodeId node = {};
+  SessionId session = {};
   uint64_t command_id = 0;
-  std::vector<Generation> generations;
+  std::vector<Generation> generations = {};
 };
 // What is to be done outside after commands were applied.
 struct Effects {
-  std::vector<FreeCommand> frees;
-  std::vector<RemoveTicket> removes_done;
+  std::vector<FreeCommand> frees = {};
+  std::vector<RemoveTicket> removes_done = {};
   bool empty() const { return frees.empty() && removes_done.empty(); }
 };
 

@@ -1,0 +1,262 @@
+// What nodes say is sealed: inventories after they came, seal reports while they are in session.
+// A sealed object needs no commit by its writer (R3), and no memory of the master (R5).
+#include <algorithm>
+#include <utility>
+
+#include "master/core/core.h"
+#include "master/core/core_state.h"
+
+namespace moonpool::master {
+namespace {
+
+bool IsPlausible(const SealedPart& part, const NodeRecord& node) {
+  const uint32_t segment = part.extent.segment.value;
+  const bool is_well_formed =
+      part.generation.value != 0 && !part.key.empty() && part.key.size() <= kMaxKeyBytes &&
+      part.parent.size() <= kMaxKeyBytes && part.part_count >= 1 &&
+      part.part_count <= kMaxPartsPerReplica && part.part_index < part.part_count &&
+      part.replica_index < kMaxReplicas && segment < node.segments.size() &&
+      part.extent.length >= kPartHeaderBytes;
+  if (!is_well_formed) return false;
+  const uint64_t capacity = node.segments[segment].allocator.capacity_bytes();
+  const uint64_t payload = part.extent.length - kPartHeaderBytes;
+  return part.extent.length <= capacity && part.extent.offset <= capacity &&
+         (part.part_count == 1 ? payload == part.object_bytes : payload <= part.object_bytes);
+}
+
+StoredPart ToStored(const ReportedPart& part) {
+  return StoredPart{.offset = part.sealed->extent.offset,
+                    .length = part.sealed->extent.length,
+                    .node = part.node,
+                    .segment = static_cast<uint16_t>(part.sealed->extent.segment.value),
+                    .replica = static_cast<uint8_t>(part.sealed->replica_index)};
+}
+
+bool SamePlace(const StoredPart& a, const StoredPart& b) {
+  return a.node == b.node && a.segment == b.segment && a.offset == b.offset && a.length == b.length;
+}
+
+}  // namespace
+
+void Core::InventorySlice(NodeId node, SessionId session, absl::Span<const SealedPart> parts,
+                          absl::Time now) {
+  CoreState& s = *state_;
+  const NodeRecord* record = s.SessionOf(node, session, now);
+  if (record == nullptr) return;
+  for (const SealedPart& part : parts) {
+    s.Report(
+        ReportedPart{.node = record->index, .sealed = &part, .is_inventory = true, .now = now});
+  }
+}
+
+void Core::SealReport(NodeId node, SessionId session, absl::Span<const SealedPart> parts,
+                      absl::Time now) {
+  CoreState& s = *state_;
+  const NodeRecord* record = s.SessionOf(node, session, now);
+  if (record == nullptr) return;
+  for (const SealedPart& part : parts) {
+    s.Report(ReportedPart{.node = record->index, .sealed = &part, .now = now});
+  }
+}
+
+void Core::InventoryComplete(NodeId node, SessionId session, absl::Time now) {
+  CoreState& s = *state_;
+  NodeRecord* record = s.SessionOf(node, session, now);
+  if (record == nullptr || record->inventory_complete) return;
+  record->inventory_complete = true;
+  if (record->seen != nullptr) record->unswept = record->parts.size();
+  s.nodes.Refresh();
+  s.Unpark(*record);
+  for (const RemoveTicket ticket : std::exchange(record->inventory_waiters, {})) {
+    s.Confirm(ticket);
+  }
+  ++s.changes;
+}
+
+void CoreState::Report(const ReportedPart& reported) {
+  const SealedPart& sealed = *reported.sealed;
+  NodeRecord& node = nodes[reported.node];
+  if (!IsPlausible(sealed, node)) return;
+  const std::optional<NamespaceId> name_space = namespaces.FindOrAdd(sealed.name_space);
+  if (!name_space.has_value()) return;
+  if (sealed.generation.term() > term) RaiseTerm(sealed.generation.term());
+  ReportedPart part = reported;
+  part.name_space = *name_space;
+  part.key_hash = KeyHash(*name_space, sealed.key);
+  const SlotIndex slot = objects.Find(part.key_hash, *name_space, sealed.key);
+  if (slot != kNoSlot && objects.FindGeneration(slot, sealed.generation) != nullptr) {
+    bool is_known = false;
+    objects.ForEachPart(slot, [&](const StoredPart& stored) {
+      is_known = is_known || SamePlace(stored, ToStored(part));
+    });
+    if (is_known && node.seen != nullptr) node.seen->insert(slot);
+    if (objects[slot].state == ObjectState::kGranted) {
+      if (is_known) ReportOfGrant(slot, part);
+      return;
+    }
+    if (is_known) return;
+  }
+  if (IsUnwanted(slot, part)) return;
+  if (sealed.part_count > 1) {
+    CollectPart(part);
+    return;
+  }
+  NodeSegment& segment = node.segments[sealed.extent.segment.value];
+  if (!segment.allocator.Reserve(sealed.extent.offset, sealed.extent.length)) {
+    ForgetAtNode(part.node, sealed.generation);
+    return;
+  }
+  const PartialObject object{.name_space = *name_space,
+                             .key = std::string(sealed.key),
+                             .parent = std::string(sealed.parent),
+                             .size_bytes = sealed.object_bytes,
+                             .part_count = 1};
+  if (!Adopt(part, object, {ToStored(part)})) {
+    segment.allocator.Free(sealed.extent.offset, sealed.extent.length);
+  }
+}
+
+void CoreState::ReportOfGrant(SlotIndex slot, const ReportedPart& part) {
+  uint16_t parts[kMaxReplicas] = {};
+  objects.ForEachPart(slot, [&](const StoredPart& stored) {
+    const SealMark mark{.replica = stored.replica, .part = parts[stored.replica]++};
+    if (SamePlace(stored, ToStored(part))) grants.MarkSealed(slot, mark);
+  });
+  CommitSealed(slot, ReplicaCount(slot), part.now);
+}
+
+bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
+  const Generation generation = part.sealed->generation;
+  const RemoveTicket removal = tombstones.Covering(part.name_space, part.sealed->key, generation);
+  if (removal != RemoveTicket{}) {
+    const bool is_still_leased = part.now < tombstones.Find(removal)->holders_told_at;
+    if (!is_still_leased) {
+      GatherFree(nodes[part.node].id, FreeItem{removal, generation});
+      FlushFrees(part.now);
+    }
+    return true;
+  }
+  const bool is_live = slot != kNoSlot && objects[slot].state == ObjectState::kLive;
+  if (is_live && objects[slot].generation == generation) return false;  // another replica
+  const auto unwanted = [&] {
+    ForgetAtNode(part.node, generation);
+    return true;
+  };
+  // Granted by this core and not open any more: its writer was told that it is aborted.
+  if (!part.is_inventory && generation.term() >= own_since) return unwanted();
+  if (is_live && objects[slot].generation > generation) return unwanted();
+  const std::optional<Obituary> obituary = obituaries.Find(part.key_hash);
+  if (!obituary.has_value()) return false;
+  switch (obituary->cause) {
+    case DeathCause::kEvicted:
+    case DeathCause::kNodeLost: return generation < obituary->generation && unwanted();
+    case DeathCause::kRemoved: return generation <= obituary->generation && unwanted();
+    case DeathCause::kAborted: return generation == obituary->generation && unwanted();
+    case DeathCause::kSuperseded:
+    case DeathCause::kExpired: return false;
+  }
+  return false;
+}
+
+void CoreState::CollectPart(const ReportedPart& part) {
+  const SealedPart& sealed = *part.sealed;
+  const PartialTable::Id id{part.key_hash, sealed.generation};
+  PartialObject* object = partials.Find(id);
+  if (object == nullptr) {
+    if (partials.size() >= options.max_partial_objects) return;
+    object = &partials.Add(id, PartialObject{.name_space = part.name_space,
+                                             .key = std::string(sealed.key),
+                                             .parent = std::string(sealed.parent),
+                                             .size_bytes = sealed.object_bytes,
+                                             .part_count = sealed.part_count,
+                                             .expires = part.now + options.partial_timeout});
+  }
+  NodeRecord& node = nodes[part.node];
+  const StoredPart stored = ToStored(part);
+  const bool is_other = object->name_space != part.name_space || object->key != sealed.key ||
+                        object->size_bytes != sealed.object_bytes ||
+                        object->part_count != sealed.part_count;
+  // Parts whose incarnation is gone are no parts any more.
+  std::erase_if(object->parts, [&](const PartialPart& known) {
+    NodeRecord* holder = nodes.Find(known.node);
+    if (holder != nullptr && holder->state != NodeState::kRetired) return false;
+    if (holder != nullptr) Uncharge(*holder, ByteUse::kPartial, known.part.length);
+    return true;
+  });
+  const bool is_known =
+      std::any_of(object->parts.begin(), object->parts.end(), [&](const PartialPart& known) {
+        return known.part.replica == stored.replica && known.part_index == sealed.part_index;
+      });
+  if (is_other || is_known ||
+      !node.segments[stored.segment].allocator.Reserve(stored.offset, stored.length)) {
+    return;
+  }
+  Charge(node, ByteUse::kPartial, stored.length);
+  object->parts.push_back(
+      PartialPart{.node = node.id, .part = stored, .part_index = sealed.part_index});
+  StoredParts complete = object->CompleteReplica(stored.replica);
+  if (complete.empty()) return;
+  PartialObject whole = partials.Take(id);
+  std::erase_if(whole.parts,
+                [&](const PartialPart& p) { return p.part.replica == stored.replica; });
+  for (const StoredPart& each : complete) {
+    Uncharge(nodes[each.node], ByteUse::kPartial, each.length);
+  }
+  if (!Adopt(part, whole, complete)) placement.GiveBack({complete.begin(), complete.end()});
+  if (!whole.parts.empty()) partials.Add(id, std::move(whole));
+}
+
+bool CoreState::Adopt(const ReportedPart& part, const PartialObject& object, StoredParts parts) {
+  const Generation generation = part.sealed->generation;
+  SlotIndex slot = objects.Find(part.key_hash, part.name_space, object.key);
+  if (slot != kNoSlot && objects.FindGeneration(slot, generation) != nullptr) {
+    return AddReplica(slot, std::move(parts));
+  }
+  if (slot != kNoSlot && objects[slot].state != ObjectState::kAbsent) {
+    // An older object, or the grant of a writer who came before this inventory.
+    const Generation other = objects[slot].generation;
+    objects.ForEachPart(slot, [&](const StoredPart& old) { ForgetAtNode(old.node, other); });
+    Erase(slot, DeathCause::kSuperseded, part.now);
+    slot = objects.Find(part.key_hash, part.name_space, object.key);
+  }
+  if (slot == kNoSlot) slot = objects.Add(part.key_hash, part.name_space, object.key);
+  if (slot == kNoSlot) return false;
+  objects[slot].state = ObjectState::kGranted;
+  objects[slot].generation = generation;
+  objects[slot].size_bytes = object.size_bytes;
+  LinkParent(slot, object.parent);  // without a parent when the table is full
+  for (StoredPart& each : parts) each.replica = 0;
+  Attach(slot, std::move(parts), ByteUse::kGranted);
+  MakeLive(slot, part.now);
+  ++totals.adopted;
+  return true;
+}
+
+bool CoreState::AddReplica(SlotIndex slot, StoredParts parts) {
+  bool is_used[kMaxReplicas] = {};
+  objects.ForEachPart(slot, [&](const StoredPart& part) { is_used[part.replica] = true; });
+  const auto unused = std::find(std::begin(is_used), std::end(is_used), false);
+  if (unused == std::end(is_used)) return false;
+  for (StoredPart& part : parts) {
+    part.replica = static_cast<uint8_t>(unused - std::begin(is_used));
+    namespaces[objects[slot].name_space].live_bytes += ExtentAllocator::Rounded(part.length);
+    NodeRecord& node = nodes[part.node];
+    if (node.seen != nullptr) node.seen->insert(slot);
+  }
+  Attach(slot, std::move(parts), ByteUse::kLive);
+  objects[slot].is_parked = false;
+  UpdateEvictable(slot);
+  return true;
+}
+
+void CoreState::DropPartial(const PartialTable::Id& id) {
+  for (const PartialPart& part : partials.Take(id).parts) {
+    NodeRecord* node = nodes.Find(part.node);
+    if (node == nullptr) continue;
+    Uncharge(*node, ByteUse::kPartial, part.part.length);
+    node->segments[part.part.segment].allocator.Free(part.part.offset, part.part.length);
+  }
+  ++changes;
+}
+
+}  // namespace moonpool::master

@@ -1,0 +1,218 @@
+// Nodes come, go and come back (R11).
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/error.h"
+#include "common/status_macros.h"
+#include "master/core/core.h"
+#include "master/core/core_state.h"
+
+namespace moonpool::master {
+namespace {
+
+absl::Status BadDescription(absl::string_view message) {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument, message);
+}
+
+bool SameSegments(const NodeRecord& node, const RegisterNodeCommand& command) {
+  if (node.segments.size() != command.segments.size()) return false;
+  for (const SegmentSpec& spec : command.segments) {
+    const SegmentSpec& known = node.segments[spec.segment.value].spec;
+    if (known.capacity_bytes != spec.capacity_bytes || known.medium != spec.medium) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<Registration> Core::RegisterNode(const RegisterNodeCommand& command,
+                                                absl::Time now) {
+  CoreState& s = *state_;
+  s.Observe(now);
+  RETURN_IF_ERROR(s.CheckRegistration(command));
+  NodeRecord* node = s.nodes.FindByName(command.name);
+  // A node that this core has not met yet knows a term from an older master.
+  const bool is_foreign_term = node == nullptr || command.highest_term_seen > s.term;
+  if (is_foreign_term && command.highest_term_seen.value > 0) {
+    s.RaiseTerm(command.highest_term_seen);
+  }
+  if (node != nullptr && node->description.incarnation == command.incarnation &&
+      SameSegments(*node, command)) {
+    s.Reopen(*node, command, now);
+  } else {
+    std::vector<FreeItem> unconfirmed;
+    if (node != nullptr) {
+      if (node->description.incarnation == command.incarnation) {
+        // The bytes are still there: what was to be freed has to be freed in the new record.
+        for (const uint64_t id : std::exchange(node->commands, {})) {
+          for (const FreeItem& item : s.commands.Take(id)) unconfirmed.push_back(item);
+        }
+      }
+      s.RetireNode(*node);
+    }
+    node = s.nodes.Add(command);
+    if (node == nullptr) return s.LimitReached("nodes", s.options.max_nodes);
+    if (!unconfirmed.empty()) s.SendFree(*node, std::move(unconfirmed), now);
+  }
+  node->session = SessionId{++s.last_session};
+  node->last_heard = now;
+  s.nodes.Refresh();
+  for (const uint64_t id : node->commands) s.Transmit(id, now);
+  ++s.changes;
+  return Registration{.node = node->id, .session = node->session, .term = s.term};
+}
+
+absl::Status CoreState::CheckRegistration(const RegisterNodeCommand& command) const {
+  if (command.name.empty() || command.name.size() > kMaxNamespaceBytes) {
+    return BadDescription("a node needs a name of 1 to 255 bytes");
+  }
+  if (command.incarnation.value == 0) return BadDescription("an incarnation is never 0");
+  const size_t count = command.segments.size();
+  if (count == 0 || count > options.max_segments_per_node) {
+    return BadDescription(
+        absl::StrCat(count, " segments; 1 to ", options.max_segments_per_node, " are possible"));
+  }
+  std::vector<bool> is_named(count, false);
+  for (const SegmentSpec& spec : command.segments) {
+    if (spec.segment.value >= count || is_named[spec.segment.value]) {
+      return BadDescription("segments are numbered from 0 without gaps");
+    }
+    is_named[spec.segment.value] = true;
+    if (spec.capacity_bytes > uint64_t{1} << 56) return BadDescription("a segment over 64 PiB");
+  }
+  const auto named = nodes.by_name().find(command.name);
+  if (named == nodes.by_name().end()) return absl::OkStatus();
+  const NodeRecord& node = nodes[named->second];
+  if (node.is_up() && node.description.incarnation != command.incarnation) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
+                     absl::StrCat("a node named \"", command.name,
+                                  "\" is in session with another incarnation, at ",
+                                  node.description.tcp_address),
+                     {.hint = "give each daemon a name of its own; a restarted one is let in when "
+                              "the old session has timed out",
+                      .node = command.name,
+                      .retry_after = absl::Seconds(1)});
+  }
+  return absl::OkStatus();
+}
+
+void CoreState::Reopen(NodeRecord& node, const RegisterNodeCommand& command, absl::Time now) {
+  if (node.is_up()) CloseSession(node, now);
+  node.description.host_id = command.host_id;
+  node.description.tcp_address = command.tcp_address;
+  node.description.shm_path = command.shm_path;
+  node.state = NodeState::kUp;
+  node.inventory_complete = false;
+  node.seen = std::make_unique<absl::flat_hash_set<SlotIndex>>();
+}
+
+void CoreState::CloseSession(NodeRecord& node, absl::Time now) {
+  node.state = NodeState::kAway;
+  node.session = SessionId{};
+  node.lost_at = now + options.node_loss_timeout;
+  node.seen = nullptr;
+  node.unswept = 0;
+  forgotten.erase(node.index);
+  nodes.Refresh();
+}
+
+void CoreState::RetireNode(NodeRecord& node) {
+  node.seen = nullptr;
+  node.unswept = 0;
+  node.session = SessionId{};
+  forgotten.erase(node.index);
+  nodes.Retire(node.index);
+  nodes.Refresh();
+  ConfirmAllOf(node);
+}
+
+// With the incarnation its bytes are gone, which is all that removals wait for.
+void CoreState::ConfirmAllOf(NodeRecord& node) {
+  const std::vector<uint64_t> ids(node.commands.begin(), node.commands.end());
+  for (const uint64_t id : ids) ConfirmCommand(node, id);
+  for (const RemoveTicket ticket : std::exchange(node.inventory_waiters, {})) Confirm(ticket);
+}
+
+NodeRecord* CoreState::SessionOf(NodeId id, SessionId session, absl::Time now) {
+  Observe(now);
+  NodeRecord* node = nodes.Find(id);
+  if (node == nullptr || !node->is_up() || node->session != session) return nullptr;
+  node->last_heard = now;
+  return node;
+}
+
+void CoreState::LoseReplicas(SlotIndex slot, NodeIndex node, absl::Time now) {
+  bool is_lost[256] = {};
+  objects.ForEachPart(slot, [&](const StoredPart& part) {
+    if (part.node == node) is_lost[part.replica] = true;
+  });
+  const uint32_t left = DropReplicas(slot, [&](uint8_t replica) { return is_lost[replica]; });
+  if (objects[slot].state == ObjectState::kGranted) {
+    if (left < grants.At(slot).min_replicas) Erase(slot, DeathCause::kAborted, now);
+    return;
+  }
+  if (left == 0) {
+    Erase(slot, DeathCause::kNodeLost, now);
+    ++totals.lost;
+    return;
+  }
+  objects[slot].is_parked = false;
+  UpdateEvictable(slot);
+}
+
+bool CoreState::SettleLosses(SlotIndex slot, absl::Time now) {
+  for (;;) {
+    bool is_there[256] = {};
+    bool is_broken[256] = {};
+    NodeIndex gone = 0;
+    objects.ForEachPart(slot, [&](const StoredPart& part) {
+      const NodeState state = nodes[part.node].state;
+      is_there[part.replica] = true;
+      if (state != NodeState::kLost && state != NodeState::kRetired) return;
+      is_broken[part.replica] = true;
+      gone = part.node;
+    });
+    for (int i = 0; i < 256; ++i) {
+      if (is_there[i] && !is_broken[i]) return false;
+    }
+    LoseReplicas(slot, gone, now);
+    if (objects[slot].state != ObjectState::kLive) return true;
+  }
+}
+
+void Core::Heartbeat(NodeId node, SessionId session, absl::Time now) {
+  state_->SessionOf(node, session, now);
+}
+
+void Core::CommandResult(NodeId node, SessionId session, uint64_t command_id,
+                         const absl::Status& status, absl::Time now) {
+  NodeRecord* record = state_->SessionOf(node, session, now);
+  // A command that failed is repeated after command_retry.
+  if (record != nullptr && status.ok()) state_->ConfirmCommand(*record, command_id);
+}
+
+void Core::NodeDisconnected(NodeId node, SessionId session, absl::Time now) {
+  NodeRecord* record = state_->SessionOf(node, session, now);
+  if (record != nullptr) state_->CloseSession(*record, now);
+}
+
+absl::Status Core::ForgetNode(absl::string_view name, absl::Time now) {
+  CoreState& s = *state_;
+  s.Observe(now);
+  NodeRecord* node = s.nodes.FindByName(name);
+  if (node == nullptr) {
+    return MakeError(absl::StatusCode::kNotFound, ErrorReason::kBadArgument,
+                     absl::StrCat("no node \"", name, "\""));
+  }
+  if (node->is_up()) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
+                     absl::StrCat("node \"", name, "\" is in session"),
+                     {.hint = "stop it first", .node = std::string(name)});
+  }
+  s.RetireNode(*node);
+  return absl::OkStatus();
+}
+
+}  // namespace moonpool::master

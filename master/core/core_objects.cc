@@ -1,0 +1,261 @@
+// The life of an object: linked into its chain, attached to nodes, live, gone.
+#include <algorithm>
+#include <utility>
+
+#include "common/check.h"
+#include "master/core/core_state.h"
+
+namespace moonpool::master {
+namespace {
+
+// Longest walk that looks for a circle of parents. A chain may be longer; only a parent that comes
+// after its children is looked at, and a walk that does not end leaves it without a parent.
+constexpr int kMaxAncestors = 1 << 14;
+
+bool HasChildren(const ObjectSlot& object) {
+  return object.live_children + object.open_children > 0;
+}
+
+bool IsEvictable(const ObjectSlot& object) {
+  return !HasChildren(object) && !object.is_leased && !object.is_parked;
+}
+
+}  // namespace
+
+bool CoreState::LeadsTo(SlotIndex from, SlotIndex to) const {
+  for (int steps = 0; from != kNoSlot; from = objects[from].parent) {
+    if (from == to || ++steps > kMaxAncestors) return true;
+  }
+  return false;
+}
+
+bool CoreState::LinkParent(SlotIndex slot, absl::string_view parent_key) {
+  if (parent_key.empty()) return true;
+  const NamespaceId name_space = objects[slot].name_space;
+  const uint64_t hash = KeyHash(name_space, parent_key);
+  SlotIndex parent = objects.Find(hash, name_space, parent_key);
+  if (parent == kNoSlot) parent = objects.Add(hash, name_space, parent_key);
+  if (parent == kNoSlot) return false;
+  // A circle would hold all its members back from eviction for ever.
+  if (parent == slot || (HasChildren(objects[slot]) && LeadsTo(parent, slot))) return true;
+  objects[slot].parent = parent;
+  CountChild(parent, 0, 1);
+  return true;
+}
+
+void CoreState::UnlinkParent(SlotIndex slot) {
+  ObjectSlot& object = objects[slot];
+  const SlotIndex parent = std::exchange(object.parent, kNoSlot);
+  if (parent == kNoSlot) return;
+  const bool is_live = object.state == ObjectState::kLive;
+  CountChild(parent, is_live ? -1 : 0, is_live ? 0 : -1);
+}
+
+void CoreState::CountChild(SlotIndex slot, int live, int open) {
+  ObjectSlot& parent = objects[slot];
+  const bool had_children = HasChildren(parent);
+  parent.live_children += static_cast<uint32_t>(live);
+  parent.open_children += static_cast<uint32_t>(open);
+  const bool has_children = HasChildren(parent);
+  if (had_children == has_children) return;
+  if (parent.state == ObjectState::kLive) {
+    has_children ? ++live_parents : --live_parents;
+    UpdateEvictable(slot);
+  }
+  RemoveIfUnused(slot);
+}
+
+void CoreState::RemoveIfUnused(SlotIndex slot) {
+  if (objects[slot].state != ObjectState::kAbsent || HasChildren(objects[slot])) return;
+  objects.Remove(slot);
+}
+
+void CoreState::UpdateEvictable(SlotIndex slot) {
+  const ObjectSlot& object = objects[slot];
+  if (object.state != ObjectState::kLive) return;
+  const bool is_evictable = IsEvictable(object);
+  policy->SetEvictable(slot, is_evictable);
+  if (is_evictable) ++changes;  // somebody may be waiting for space
+}
+
+void CoreState::Charge(NodeRecord& node, ByteUse use, uint64_t length) {
+  const uint64_t rounded = ExtentAllocator::Rounded(length);
+  node.bytes[static_cast<size_t>(use)] += rounded;
+  bytes[static_cast<size_t>(use)] += rounded;
+}
+
+void CoreState::Uncharge(NodeRecord& node, ByteUse use, uint64_t length) {
+  const uint64_t rounded = ExtentAllocator::Rounded(length);
+  node.bytes[static_cast<size_t>(use)] -= rounded;
+  bytes[static_cast<size_t>(use)] -= rounded;
+}
+
+void CoreState::Attach(SlotIndex slot, StoredParts parts, ByteUse use) {
+  for (StoredPart& part : parts) {
+    NodeRecord& node = nodes[part.node];
+    part.position = static_cast<uint32_t>(node.parts.size());
+    node.parts.push_back(slot);
+    Charge(node, use, part.length);
+  }
+  StoredParts all = objects.PartsOf(slot);
+  all.insert(all.end(), parts.begin(), parts.end());
+  objects.SetParts(slot, std::move(all));
+}
+
+void CoreState::Detach(SlotIndex slot, StoredParts parts) {
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const StoredPart& part = parts[i];
+    NodeRecord& node = nodes[part.node];
+    const auto last = static_cast<uint32_t>(node.parts.size() - 1);
+    const SlotIndex moved = node.parts.back();
+    node.parts[part.position] = moved;
+    node.parts.pop_back();
+    node.unswept = std::min(node.unswept, node.parts.size());
+    if (part.position == last) continue;
+    // The moved part is one of those that are still to be detached, or the table knows it.
+    const auto same = std::find_if(
+        parts.begin() + static_cast<int64_t>(i) + 1, parts.end(), [&](const StoredPart& other) {
+          return moved == slot && other.node == part.node && other.position == last;
+        });
+    if (same != parts.end()) {
+      same->position = part.position;
+    } else {
+      objects.MovePosition(moved, part.node, last, part.position);
+    }
+  }
+}
+
+void CoreState::Release(const StoredPart& part, ByteUse use, const ReleaseRule& rule) {
+  NodeRecord& node = nodes[part.node];
+  Uncharge(node, use, part.length);
+  absl::Time until = rule.all_until;
+  for (const Part& pinned : rule.pinned) {
+    if (pinned.node == node.id && pinned.extent.segment.value == part.segment &&
+        pinned.extent.offset == part.offset) {
+      until = std::max(until, rule.pinned_until);
+    }
+  }
+  if (until == absl::InfinitePast()) {
+    node.segments[part.segment].allocator.Free(part.offset, part.length);
+    return;
+  }
+  Charge(node, ByteUse::kCondemned, part.length);
+  condemned.emplace(
+      until,
+      CondemnedExtent{
+          .node = node.id, .segment = part.segment, .offset = part.offset, .length = part.length});
+}
+
+void CoreState::MakeLive(SlotIndex slot, absl::Time now) {
+  ObjectSlot& object = objects[slot];
+  object.state = ObjectState::kLive;
+  object.stored_at_cs = Centiseconds(now);
+  object.is_adopted = object.generation.term() < own_since;
+  StoredParts parts = objects.PartsOf(slot);
+  NamespaceRecord& name_space = namespaces[object.name_space];
+  for (StoredPart& part : parts) {
+    NodeRecord& node = nodes[part.node];
+    Uncharge(node, ByteUse::kGranted, part.length);
+    Charge(node, ByteUse::kLive, part.length);
+    name_space.live_bytes += ExtentAllocator::Rounded(part.length);
+    if (node.seen != nullptr) node.seen->insert(slot);
+  }
+  if (parts.size() == 1 && parts[0].replica != 0) {
+    parts[0].replica = 0;
+    objects.SetParts(slot, std::move(parts));
+  }
+  ++name_space.objects;
+  ++live_objects;
+  if (HasChildren(object)) ++live_parents;
+  const bool has_live_parent =
+      object.parent != kNoSlot && objects[object.parent].state == ObjectState::kLive;
+  policy_slots.Ensure(slot);
+  policy->OnInsert(slot, objects.HashOf(slot), has_live_parent ? object.parent : kNoSlot,
+                   IsEvictable(object));
+  if (object.parent != kNoSlot) CountChild(object.parent, 1, -1);
+  ++changes;
+}
+
+void CoreState::Erase(SlotIndex slot, DeathCause cause, absl::Time now, const ReleaseRule& rule) {
+  ObjectSlot& object = objects[slot];
+  const uint64_t hash = objects.HashOf(slot);
+  const bool is_live = object.state == ObjectState::kLive;
+  obituaries.Add(Obituary{.key_hash = hash,
+                          .generation = object.generation,
+                          .when_cs = Centiseconds(now),
+                          .cause = cause});
+  StoredParts parts = objects.PartsOf(slot);
+  if (is_live) {
+    if (object.is_leased) leases.End(slot);
+    NamespaceRecord& name_space = namespaces[object.name_space];
+    --name_space.objects;
+    --live_objects;
+    for (const StoredPart& part : parts) {
+      name_space.live_bytes -= ExtentAllocator::Rounded(part.length);
+    }
+    if (HasChildren(object)) --live_parents;
+    policy->OnErase(slot, hash,
+                    cause == DeathCause::kEvicted ? EraseCause::kEvicted : EraseCause::kRemoved);
+  } else {
+    grants.Close(slot);
+    ++totals.puts_aborted;
+  }
+  objects.SetParts(slot, {});
+  Detach(slot, parts);
+  for (const StoredPart& part : parts) {
+    Release(part, is_live ? ByteUse::kLive : ByteUse::kGranted, rule);
+  }
+  UnlinkParent(slot);
+  object.state = ObjectState::kAbsent;
+  object.generation = Generation{};
+  object.size_bytes = 0;
+  object.is_leased = object.is_parked = object.is_adopted = false;
+  RemoveIfUnused(slot);
+  ++changes;
+}
+
+uint64_t CoreState::FootprintOf(SlotIndex slot) const {
+  uint64_t footprint = 0;
+  objects.ForEachPart(
+      slot, [&](const StoredPart& part) { footprint += ExtentAllocator::Rounded(part.length); });
+  return footprint;
+}
+
+absl::Time CoreState::HeldUntil(SlotIndex slot) const {
+  return objects[slot].is_adopted ? hold_until : absl::InfinitePast();
+}
+
+Replicas CoreState::ReplicasOf(SlotIndex slot, bool only_up) const {
+  Replicas replicas;
+  int current = -1;
+  bool is_offered = false;
+  const auto drop_if_away = [&] {
+    if (current >= 0 && !is_offered) replicas.pop_back();
+  };
+  objects.ForEachPart(slot, [&](const StoredPart& part) {
+    if (part.replica != current) {
+      drop_if_away();
+      current = part.replica;
+      is_offered = true;
+      replicas.emplace_back();
+    }
+    const NodeRecord& node = nodes[part.node];
+    if (only_up && !node.is_up()) is_offered = false;
+    replicas.back().parts.push_back(
+        Part{.node = node.id, .extent = Extent{SegmentId{part.segment}, part.offset, part.length}});
+  });
+  drop_if_away();
+  return replicas;
+}
+
+uint32_t CoreState::ReplicaCount(SlotIndex slot) const {
+  uint32_t count = 0;
+  int current = -1;
+  objects.ForEachPart(slot, [&](const StoredPart& part) {
+    if (part.replica != current) ++count;
+    current = part.replica;
+  });
+  return count;
+}
+
+}  // namespace moonpool::master

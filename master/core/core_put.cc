@@ -1,0 +1,166 @@
+// StartPuts: grants.
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "common/error.h"
+#include "common/status_macros.h"
+#include "master/core/core.h"
+#include "master/core/core_state.h"
+
+namespace moonpool::master {
+namespace {
+
+absl::Status BadArgument(absl::string_view message, absl::string_view hint = "") {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument, message,
+                   {.hint = std::string(hint)});
+}
+
+absl::Status Duplicate(absl::string_view key) {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kDuplicateKey,
+                   "the key stands in this batch twice; the first one counts",
+                   {.key = std::string(key)});
+}
+
+bool MayPass(const absl::Status& status) {
+  const ErrorReason reason = ReasonOf(status);
+  return reason == ErrorReason::kNoSpace || reason == ErrorReason::kNoNodes ||
+         reason == ErrorReason::kLimitReached;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<PutOutcome>> Core::StartPuts(const StartPutsCommand& command,
+                                                        absl::Time now) {
+  CoreState& s = *state_;
+  s.Observe(now);
+  PutContext put{.command = &command, .now = now};
+  ASSIGN_OR_RETURN(put.name_space, s.Admit(command.caller, command.puts.size()));
+  put.replicas = std::max<uint32_t>(command.replicas, 1);
+  put.min_replicas = command.min_replicas == 0 ? put.replicas : command.min_replicas;
+  if (put.replicas > kMaxReplicas || put.min_replicas > put.replicas) {
+    return BadArgument(absl::StrCat(put.replicas, " replicas, at least ", put.min_replicas),
+                       absl::StrCat("min_replicas <= replicas <= ", kMaxReplicas));
+  }
+  put.writer_host = s.nodes.FindLabel(command.caller.host_id);
+  std::vector<PutOutcome> outcomes;
+  outcomes.reserve(command.puts.size());
+  absl::flat_hash_set<absl::string_view> keys;
+  for (const PutKey& key : command.puts) {
+    if (command.puts.size() > 1 && !keys.insert(key.key).second && !key.key.empty()) {
+      outcomes.push_back(PutOutcome{.status = Duplicate(key.key)});
+      continue;
+    }
+    outcomes.push_back(s.StartPut(put, key));
+    const PutOutcome& outcome = outcomes.back();
+    const bool is_refused = outcome.grant == std::nullopt && outcome.wait == Wait::kNone &&
+                            outcome.existing_generation == Generation{};
+    if (is_refused) ++s.totals.puts_refused;
+  }
+  return outcomes;
+}
+
+PutOutcome CoreState::StartPut(const PutContext& put, const PutKey& key) {
+  if (absl::Status status = CheckPut(put, key); !status.ok()) return {.status = std::move(status)};
+  const uint64_t hash = KeyHash(put.name_space, key.key);
+  SlotIndex slot = objects.Find(hash, put.name_space, key.key);
+  if (slot != kNoSlot && objects[slot].state == ObjectState::kLive && SettleLosses(slot, put.now)) {
+    slot = objects.Find(hash, put.name_space, key.key);
+  }
+  if (slot != kNoSlot && objects[slot].state != ObjectState::kAbsent) return Taken(put, slot);
+  if (slot == kNoSlot) slot = objects.Add(hash, put.name_space, key.key);
+  absl::Status status =
+      slot == kNoSlot ? LimitReached("objects", options.max_objects) : OpenGrantFor(put, slot, key);
+  if (status.ok()) {
+    ++totals.puts_started;
+    return {.status = absl::OkStatus(), .grant = GrantOf(slot, put.now)};
+  }
+  const bool can_wait = put.command->wait_for_space && MayPass(status);
+  return {.status = std::move(status), .wait = can_wait ? Wait::kSpace : Wait::kNone};
+}
+
+PutOutcome CoreState::Taken(const PutContext& put, SlotIndex slot) {
+  const ObjectSlot& object = objects[slot];
+  if (object.state == ObjectState::kLive) {
+    policy->OnAccess(slot);
+    return {.status = MakeError(absl::StatusCode::kAlreadyExists, ErrorReason::kAlreadyExists,
+                                "the key has an object"),
+            .existing_generation = object.generation};
+  }
+  const OpenGrant& grant = grants.At(slot);
+  if (grant.client_id == put.command->caller.client_id &&
+      grant.request_id == put.command->request_id) {
+    return {.status = absl::OkStatus(), .grant = GrantOf(slot, put.now)};
+  }
+  return {.status =
+              MakeError(absl::StatusCode::kAborted, ErrorReason::kBeingWritten,
+                        "another writer holds the grant for the key",
+                        {.hint = "wait for it, or treat the key as stored",
+                         .retry_after = std::max(grant.deadline - put.now, absl::ZeroDuration())}),
+          .wait = put.command->wait_for_writer ? Wait::kWriter : Wait::kNone};
+}
+
+absl::Status CoreState::CheckPut(const PutContext& put, const PutKey& key) const {
+  RETURN_IF_ERROR(CheckKey(key.key));
+  if (key.parent.size() > kMaxKeyBytes) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, ErrorReason::kKeyTooLong,
+        absl::StrCat("the parent has ", key.parent.size(), " bytes; at most ", kMaxKeyBytes));
+  }
+  if (key.parent == key.key) return BadArgument("the key names itself as its parent");
+  // Compared without sums, which could overflow.
+  const uint64_t capacity = nodes.capacity_bytes();
+  const uint64_t fair = capacity / put.min_replicas;
+  if (capacity > 0 && (key.size_bytes > fair || fair - key.size_bytes < kPartHeaderBytes)) {
+    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kValueTooLarge,
+                     absl::StrCat(key.size_bytes, " bytes, ", put.min_replicas,
+                                  " times, in a pool of ", capacity),
+                     {.hint = "split the value or add nodes"});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CoreState::OpenGrantFor(const PutContext& put, SlotIndex slot, const PutKey& key) {
+  ObjectSlot& object = objects[slot];
+  const auto undo = [&](absl::Status status) {
+    UnlinkParent(slot);
+    object.state = ObjectState::kAbsent;
+    object.size_bytes = 0;
+    RemoveIfUnused(slot);
+    return status;
+  };
+  // From here on eviction leaves the slot and its parent alone.
+  object.state = ObjectState::kGranted;
+  object.size_bytes = key.size_bytes;
+  if (grants.size() >= options.max_open_grants) {
+    return undo(LimitReached("open grants", options.max_open_grants));
+  }
+  if (!LinkParent(slot, key.parent)) return undo(LimitReached("objects", options.max_objects));
+  absl::StatusOr<std::vector<PlacedReplica>> placed = PlaceReplicas(put, key.size_bytes);
+  if (!placed.ok()) return undo(std::move(placed).status());
+  object.generation = NextGeneration();
+  StoredParts parts;
+  for (size_t i = 0; i < placed->size(); ++i) {
+    for (StoredPart& part : (*placed)[i]) {
+      part.replica = static_cast<uint8_t>(i);
+      parts.push_back(part);
+    }
+  }
+  Attach(slot, std::move(parts), ByteUse::kGranted);
+  const Caller& caller = put.command->caller;
+  grants.Open(slot, OpenGrant{.client_id = caller.client_id,
+                              .request_id = put.command->request_id,
+                              .deadline = put.now + std::min(caller.timeout, options.max_grant),
+                              .min_replicas = put.min_replicas});
+  return absl::OkStatus();
+}
+
+Grant CoreState::GrantOf(SlotIndex slot, absl::Time now) const {
+  return Grant{.generation = objects[slot].generation,
+               .handle = slot,
+               .replicas = ReplicasOf(slot, /*only_up=*/false),
+               .remaining = std::max(grants.At(slot).deadline - now, absl::ZeroDuration())};
+}
+
+}  // namespace moonpool::master

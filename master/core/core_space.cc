@@ -1,0 +1,153 @@
+// Room for replicas: what is free first, then what eviction gives.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/error.h"
+#include "master/core/core_state.h"
+
+namespace moonpool::master {
+namespace {
+
+// After this many times the needed bytes were evicted and no hole is large enough, the replica is
+// put together from many holes, in whatever failure domain they are.
+constexpr uint64_t kPatience = 4;
+
+absl::Status NoNodes(uint32_t known) {
+  return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kNoNodes,
+                   absl::StrCat("no storage node takes grants now (", known, " known)"),
+                   {.hint = "start moonpool-node, or wait until one has reported its inventory",
+                    .retry_after = absl::Milliseconds(500)});
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<PlacedReplica>> CoreState::PlaceReplicas(const PutContext& put,
+                                                                    uint64_t size_bytes) {
+  const size_t usable = nodes.usable().size();
+  if (usable == 0) return NoNodes(static_cast<uint32_t>(nodes.by_name().size()));
+  if (usable < put.min_replicas) {
+    return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kNoNodes,
+                     absl::StrCat(put.min_replicas, " replicas need as many nodes; ", usable,
+                                  " take grants now"),
+                     {.hint = "ask for fewer replicas, or set min_replicas",
+                      .retry_after = absl::Milliseconds(500)});
+  }
+  std::vector<PlacedReplica> placed;
+  while (placed.size() < std::min<size_t>(put.replicas, usable)) {
+    auto replica = PlaceOne(PlacementRequest{.size_bytes = size_bytes,
+                                             .writer_host = put.writer_host,
+                                             .replicas = put.replicas,
+                                             .others = placed},
+                            put.now);
+    if (!replica.has_value()) break;
+    placed.push_back(*std::move(replica));
+  }
+  if (placed.size() >= put.min_replicas) return placed;
+  for (const PlacedReplica& replica : placed) placement.GiveBack(replica);
+  return NoSpace(size_bytes + kPartHeaderBytes);
+}
+
+std::optional<PlacedReplica> CoreState::PlaceOne(const PlacementRequest& request, absl::Time now) {
+  if (auto placed = placement.Place(request)) return placed;
+  // What has run out and was not collected yet comes before eviction.
+  uint32_t work = options.work_per_tick;
+  const uint64_t before = changes;
+  ExpireLeases(now, &work);
+  ExpireGrants(now, &work);
+  ExpireCondemned(now, &work);
+  if (changes != before) {
+    if (auto placed = placement.Place(request)) return placed;
+  }
+  return EvictFor(request, now);
+}
+
+std::optional<PlacedReplica> CoreState::EvictFor(const PlacementRequest& request, absl::Time now) {
+  const uint64_t need = request.size_bytes + kPartHeaderBytes;
+  uint64_t reclaimable = bytes[static_cast<size_t>(ByteUse::kLive)];
+  reclaimable -= std::min(reclaimable, leases.bytes());
+  for (const NodeIndex index : nodes.usable()) reclaimable += nodes[index].free_bytes();
+  uint64_t evicted = 0;
+  uint64_t try_at = need;
+  uint64_t try_anyhow_at = kPatience * need;
+  for (uint32_t i = 0; i < options.evictions_per_put && need <= reclaimable; ++i) {
+    const Evicted step = EvictOne(now);
+    if (step.bytes == 0) break;
+    evicted += step.bytes;
+    if (step.largest_hole >= need || evicted >= try_at) {
+      if (auto placed = placement.Place(request)) return placed;
+      if (evicted >= try_at) try_at += std::max<uint64_t>(need / 4, 1);
+    }
+    if (evicted >= try_anyhow_at) {
+      if (auto placed = placement.PlaceAnyhow(request)) return placed;
+      try_anyhow_at += need;
+    }
+  }
+  return placement.PlaceAnyhow(request);
+}
+
+CoreState::Evicted CoreState::EvictOne(absl::Time now) {
+  for (;;) {
+    const std::optional<SlotIndex> victim = policy->PickVictim();
+    if (!victim.has_value()) return {};
+    if (ParkIfUseless(*victim)) continue;
+    if (now < HeldUntil(*victim)) return {};
+    const StoredParts parts = objects.PartsOf(*victim);
+    Evicted evicted{.bytes = FootprintOf(*victim)};
+    Erase(*victim, DeathCause::kEvicted, now);
+    for (const StoredPart& part : parts) {
+      const NodeRecord& node = nodes[part.node];
+      if (!node.is_usable()) continue;
+      evicted.largest_hole = std::max(evicted.largest_hole,
+                                      node.segments[part.segment].allocator.largest_free_bytes());
+    }
+    ++totals.evicted;
+    totals.evicted_bytes += evicted.bytes;
+    return evicted;
+  }
+}
+
+bool CoreState::ParkIfUseless(SlotIndex slot) {
+  bool is_useful = false;
+  objects.ForEachPart(
+      slot, [&](const StoredPart& part) { is_useful = is_useful || nodes[part.node].is_usable(); });
+  if (is_useful) return false;
+  objects[slot].is_parked = true;
+  objects.ForEachPart(slot, [&](const StoredPart& part) {
+    nodes[part.node].parked.emplace_back(slot, objects[slot].generation);
+  });
+  UpdateEvictable(slot);
+  return true;
+}
+
+void CoreState::Unpark(NodeRecord& node) {
+  for (const auto& [slot, generation] : std::exchange(node.parked, {})) {
+    if (objects.FindGeneration(slot, generation) == nullptr) continue;
+    objects[slot].is_parked = false;
+    UpdateEvictable(slot);
+  }
+}
+
+absl::Status CoreState::NoSpace(uint64_t need_bytes) const {
+  uint64_t capacity = 0;
+  uint64_t free_bytes = 0;
+  uint64_t largest = 0;
+  for (const NodeIndex index : nodes.usable()) {
+    capacity += nodes[index].capacity_bytes();
+    free_bytes += nodes[index].free_bytes();
+    largest = std::max(largest, nodes[index].largest_free_bytes());
+  }
+  const auto use = [&](ByteUse kind) { return bytes[static_cast<size_t>(kind)]; };
+  return MakeError(
+      absl::StatusCode::kResourceExhausted, ErrorReason::kNoSpace,
+      absl::StrCat("needs ", need_bytes, " bytes; capacity ", capacity, ": live ",
+                   use(ByteUse::kLive), " (leased ", leases.bytes(), ", ", live_parents,
+                   " objects with live children), open grants ", use(ByteUse::kGranted),
+                   ", pinned or still leased after removal ", use(ByteUse::kCondemned),
+                   ", waiting for missing parts ", use(ByteUse::kPartial), ", free ", free_bytes,
+                   "; largest free range ", largest),
+      {.hint = "wait for space, or spill; what is leased, granted or pinned comes back by itself",
+       .retry_after = absl::Milliseconds(100)});
+}
+
+}  // namespace moonpool::master

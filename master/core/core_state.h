@@ -1,0 +1,261 @@
+// The state behind Core, and the steps that its commands are made of. Each group of methods stands
+// in the .cc file that its heading names; Core's own methods stand beside them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/random.h"
+#include "master/core/commands.h"
+#include "master/core/eviction/registry.h"
+#include "master/core/grant_table.h"
+#include "master/core/lease_table.h"
+#include "master/core/namespace_table.h"
+#include "master/core/node_commands.h"
+#include "master/core/node_table.h"
+#include "master/core/obituary.h"
+#include "master/core/object_table.h"
+#include "master/core/options.h"
+#include "master/core/partial_table.h"
+#include "master/core/placement.h"
+#include "master/core/tombstone_table.h"
+
+namespace moonpool::master {
+
+// Bytes that belong to nobody and may not be used before a time.
+struct CondemnedExtent {
+  NodeId node;
+  uint16_t segment = 0;
+  uint64_t offset = 0;
+  uint64_t length = 0;
+};
+
+// When the bytes of an object that goes may be used again.
+struct ReleaseRule {
+  absl::Time all_until = absl::InfinitePast();
+  absl::Span<const Part> pinned = {};  // these rest until pinned_until
+  absl::Time pinned_until = absl::InfinitePast();
+};
+
+// One StartPuts, as far as all its keys share it.
+struct PutContext {
+  NamespaceId name_space = 0;
+  const StartPutsCommand* command = nullptr;
+  LabelId writer_host = 0;
+  uint32_t replicas = 1;
+  uint32_t min_replicas = 1;
+  absl::Time now;
+};
+
+// Where a reported part belongs.
+struct ReportedPart {
+  NodeIndex node = 0;
+  NamespaceId name_space = 0;
+  uint64_t key_hash = 0;
+  const SealedPart* sealed = nullptr;
+  bool is_inventory = false;
+  absl::Time now;
+};
+
+struct CoreState {
+  CoreState(CoreOptions core_options, Term first_term, Random seeded);
+
+  // --- core_state.cc: time, generations, errors, effects.
+  void Observe(absl::Time now);
+  uint32_t Centiseconds(absl::Time when) const;
+  absl::Duration Ago(uint32_t when_cs, absl::Time now) const;
+  Generation NextGeneration();
+  void RaiseTerm(Term seen);
+  absl::StatusOr<NamespaceId> Admit(const Caller& caller, size_t batch);
+  absl::Status CheckKey(absl::string_view key) const;
+  absl::Status MissOf(NamespaceId name_space, absl::string_view key, absl::Time now) const;
+  absl::Status AbsentBecause(uint64_t key_hash, absl::string_view key, absl::Time now) const;
+  absl::Status LimitReached(absl::string_view what, uint64_t limit) const;
+  // The node is to forget a record that is not wanted any more; nobody waits for it.
+  void ForgetAtNode(NodeIndex node, Generation generation);
+
+  // --- core_objects.cc: the life of an object.
+  // Names the parent (empty: none) of a granted object; false when the table is full.
+  bool LinkParent(SlotIndex slot, absl::string_view parent);
+  void UnlinkParent(SlotIndex slot);
+  // The object owns these parts too, and they count as `use`.
+  void Attach(SlotIndex slot, StoredParts parts, ByteUse use);
+  void MakeLive(SlotIndex slot, absl::Time now);
+  // Granted or live -> gone, with an obituary.
+  void Erase(SlotIndex slot, DeathCause cause, absl::Time now, const ReleaseRule& rule = {});
+  // Replicas that `goes(replica number)` names leave the object, which keeps others. Returns how
+  // many replicas are left; with none left nothing was done.
+  template <typename Goes>
+  uint32_t DropReplicas(SlotIndex slot, Goes goes);
+  void UpdateEvictable(SlotIndex slot);
+  void CountChild(SlotIndex parent, int live, int open);
+  void Release(const StoredPart& part, ByteUse use, const ReleaseRule& rule);
+  void Charge(NodeRecord& node, ByteUse use, uint64_t length);
+  void Uncharge(NodeRecord& node, ByteUse use, uint64_t length);
+  // Takes the parts out of their nodes' lists; the table must not know them any more.
+  void Detach(SlotIndex slot, StoredParts parts);
+  uint64_t FootprintOf(SlotIndex slot) const;
+  bool LeadsTo(SlotIndex from, SlotIndex to) const;
+  void RemoveIfUnused(SlotIndex slot);
+  // Until when an older leader may have leased it; in the past for objects of our own.
+  absl::Time HeldUntil(SlotIndex slot) const;
+  Replicas ReplicasOf(SlotIndex slot, bool only_up) const;
+  uint32_t ReplicaCount(SlotIndex slot) const;
+
+  // --- core_space.cc: room for replicas.
+  absl::StatusOr<std::vector<PlacedReplica>> PlaceReplicas(const PutContext& put,
+                                                           uint64_t size_bytes);
+  std::optional<PlacedReplica> PlaceOne(const PlacementRequest& request, absl::Time now);
+  std::optional<PlacedReplica> EvictFor(const PlacementRequest& request, absl::Time now);
+  struct Evicted {
+    uint64_t bytes = 0;         // 0: nothing may be evicted
+    uint64_t largest_hole = 0;  // on the nodes where something was freed
+  };
+  Evicted EvictOne(absl::Time now);
+  bool ParkIfUseless(SlotIndex slot);
+  void Unpark(NodeRecord& node);
+  absl::Status NoSpace(uint64_t need_bytes) const;
+
+  // --- core_put.cc
+  PutOutcome StartPut(const PutContext& put, const PutKey& key);
+  PutOutcome Taken(const PutContext& put, SlotIndex slot);
+  absl::Status CheckPut(const PutContext& put, const PutKey& key) const;
+  absl::Status OpenGrantFor(const PutContext& put, SlotIndex slot, const PutKey& key);
+  Grant GrantOf(SlotIndex slot, absl::Time now) const;
+
+  // --- core_commit.cc
+  absl::Status Commit(SlotIndex slot, absl::Span<const uint32_t> failed, absl::Time now);
+  // Commits with the replicas that are sealed when those are at least `enough`.
+  bool CommitSealed(SlotIndex slot, uint32_t enough, absl::Time now);
+
+  // --- core_get.cc
+  LocateOutcome LocateOne(NamespaceId name_space, absl::string_view key, absl::Duration lease,
+                          absl::Time now);
+
+  // --- core_remove.cc
+  RemoveOutcome RemoveOne(NamespaceId name_space, absl::string_view key, absl::Time now);
+  RemoveTicket Bury(NamespaceId name_space, absl::string_view key, SlotIndex slot, absl::Time now);
+  void BuryObject(RemoveTicket ticket, SlotIndex slot, absl::Time now);
+  // The removal awaits this holder; FlushFrees sends it what was gathered.
+  void GatherFree(NodeId holder, FreeItem item);
+  void FlushFrees(absl::Time now);
+  // Has the node forget these, and remembers to see to it.
+  void SendFree(NodeRecord& node, std::vector<FreeItem> items, absl::Time now);
+  void Transmit(uint64_t command_id, absl::Time now);
+  void Confirm(RemoveTicket ticket);
+  void ConfirmCommand(NodeRecord& node, uint64_t command_id);
+  void TellHolders(RemoveTicket ticket, absl::Time now);
+
+  // --- core_node.cc
+  NodeRecord* SessionOf(NodeId node, SessionId session, absl::Time now);
+  absl::Status CheckRegistration(const RegisterNodeCommand& command) const;
+  void Reopen(NodeRecord& node, const RegisterNodeCommand& command, absl::Time now);
+  void RetireNode(NodeRecord& node);
+  void CloseSession(NodeRecord& node, absl::Time now);
+  void ConfirmAllOf(NodeRecord& node);
+  // Replicas with a part on this node are gone, and the object with its last one.
+  void LoseReplicas(SlotIndex slot, NodeIndex node, absl::Time now);
+  // Does so ahead of the sweep for a live object that has nothing but lost or retired nodes; true
+  // when the object is gone with that.
+  bool SettleLosses(SlotIndex slot, absl::Time now);
+
+  // --- core_inventory.cc
+  void Report(const ReportedPart& part);
+  void ReportOfGrant(SlotIndex slot, const ReportedPart& part);
+  // True when the part is none that may become readable again.
+  bool IsUnwanted(SlotIndex slot, const ReportedPart& part);
+  void CollectPart(const ReportedPart& part);
+  // All parts of a replica are reserved: the object becomes live, or gains a replica.
+  bool Adopt(const ReportedPart& part, const PartialObject& object, StoredParts parts);
+  // False: it has as many replicas as there may be.
+  bool AddReplica(SlotIndex slot, StoredParts parts);
+  void DropPartial(const PartialTable::Id& id);
+
+  // --- core_admin.cc
+  ObjectEntry EntryOf(SlotIndex slot, absl::Time now) const;
+
+  // --- core_check.cc
+  absl::Status Check() const;
+
+  // --- core_tick.cc. Each does at most *work steps and subtracts what it did.
+  void ExpireLeases(absl::Time now, uint32_t* work);
+  void ExpireGrants(absl::Time now, uint32_t* work);
+  void ExpireCondemned(absl::Time now, uint32_t* work);
+  void ExpirePartials(absl::Time now, uint32_t* work);
+  void RepeatCommands(absl::Time now, uint32_t* work);
+  void LoseNodes(absl::Time now);
+  void SweepNodes(absl::Time now, uint32_t* work);
+
+  CoreOptions options;
+  Random random;
+  Term term;
+  Term own_since;  // objects of older terms may be those of another leader
+  uint32_t counter = 0;
+  absl::Time started = absl::InfiniteFuture();  // the first command
+  absl::Time hold_until = absl::InfinitePast();
+  uint64_t changes = 0;
+  uint64_t last_session = 0;
+
+  ObjectTable objects;
+  NodeTable nodes;
+  NamespaceTable namespaces;
+  GrantTable grants;
+  LeaseTable leases;
+  Obituaries obituaries;
+  TombstoneTable tombstones;
+  CommandTable commands;
+  PartialTable partials;
+  absl::btree_multimap<absl::Time, CondemnedExtent> condemned;
+  SlotTable policy_slots;
+  std::unique_ptr<EvictionPolicy> policy;
+  Placement placement;
+
+  BytesByUse bytes = {};  // of all nodes
+  uint64_t live_objects = 0;
+  uint64_t live_parents = 0;  // live objects with children
+  Totals totals;
+
+  std::vector<FreeCommand> sent;  // confirmed ones, in order
+  std::vector<RemoveTicket> removes_done;
+  absl::btree_map<NodeIndex, std::vector<Generation>> forgotten;     // ForgetAtNode
+  absl::btree_map<NodeIndex, std::vector<FreeItem>> gathered_frees;  // GatherFree
+};
+
+template <typename Goes>
+uint32_t CoreState::DropReplicas(SlotIndex slot, Goes goes) {
+  StoredParts kept;
+  StoredParts dropped;
+  uint32_t left = 0;
+  int last_kept = -1;
+  objects.ForEachPart(slot, [&](const StoredPart& part) {
+    const bool is_going = goes(part.replica);
+    (is_going ? dropped : kept).push_back(part);
+    if (!is_going && part.replica != last_kept) {
+      last_kept = part.replica;
+      ++left;
+    }
+  });
+  if (left == 0 || dropped.empty()) return left;
+  const bool is_live = objects[slot].state == ObjectState::kLive;
+  if (is_live && kept.size() == 1) kept[0].replica = 0;  // numbers of live replicas are free
+  objects.SetParts(slot, std::move(kept));
+  Detach(slot, dropped);
+  const ByteUse use = is_live ? ByteUse::kLive : ByteUse::kGranted;
+  for (const StoredPart& part : dropped) {
+    Release(part, use, {});
+    if (is_live) {
+      namespaces[objects[slot].name_space].live_bytes -= ExtentAllocator::Rounded(part.length);
+    }
+  }
+  return left;
+}
+
+}  // namespace moonpool::master

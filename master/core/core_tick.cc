@@ -1,0 +1,130 @@
+// What time does: things run out, lost nodes are emptied, commands are repeated. In slices.
+#include <algorithm>
+#include <utility>
+
+#include "master/core/core.h"
+#include "master/core/core_state.h"
+
+namespace moonpool::master {
+
+bool Core::Tick(absl::Time now) {
+  CoreState& s = *state_;
+  s.Observe(now);
+  uint32_t work = s.options.work_per_tick;
+  s.ExpireLeases(now, &work);
+  s.ExpireCondemned(now, &work);
+  s.ExpireGrants(now, &work);
+  s.ExpirePartials(now, &work);
+  s.RepeatCommands(now, &work);
+  s.LoseNodes(now);
+  s.SweepNodes(now, &work);
+  return work == 0;
+}
+
+void CoreState::ExpireLeases(absl::Time now, uint32_t* work) {
+  while (*work > 0) {
+    const std::optional<SlotIndex> slot = leases.Due(now);
+    if (!slot.has_value()) break;
+    leases.End(*slot);
+    objects[*slot].is_leased = false;
+    UpdateEvictable(*slot);
+    --*work;
+  }
+  while (*work > 0) {
+    const std::optional<RemoveTicket> ticket = tombstones.TakeDelayed(now);
+    if (!ticket.has_value()) break;
+    TellHolders(*ticket, now);
+    --*work;
+  }
+}
+
+void CoreState::ExpireCondemned(absl::Time now, uint32_t* work) {
+  while (*work > 0 && !condemned.empty() && condemned.begin()->first <= now) {
+    const CondemnedExtent extent = condemned.begin()->second;
+    condemned.erase(condemned.begin());
+    --*work;
+    NodeRecord* node = nodes.Find(extent.node);
+    if (node == nullptr) continue;
+    Uncharge(*node, ByteUse::kCondemned, extent.length);
+    node->segments[extent.segment].allocator.Free(extent.offset, extent.length);
+    ++changes;
+  }
+}
+
+void CoreState::ExpireGrants(absl::Time now, uint32_t* work) {
+  while (*work > 0) {
+    const std::optional<SlotIndex> slot = grants.Due(now);
+    if (!slot.has_value()) break;
+    if (!CommitSealed(*slot, grants.At(*slot).min_replicas, now)) {
+      Erase(*slot, DeathCause::kExpired, now);
+    }
+    --*work;
+  }
+}
+
+void CoreState::ExpirePartials(absl::Time now, uint32_t* work) {
+  while (*work > 0) {
+    const std::optional<PartialTable::Id> id = partials.Due(now);
+    if (!id.has_value()) break;
+    const PartialObject& object = *partials.Find(*id);
+    const SlotIndex slot = objects.Find(id->key_hash, object.name_space, object.key);
+    const bool is_live = slot != kNoSlot && objects.FindGeneration(slot, id->generation) != nullptr;
+    for (const PartialPart& part : object.parts) {
+      const NodeRecord* node = nodes.Find(part.node);
+      // A node that holds another replica of it forgets both or none.
+      if (node != nullptr && !is_live) ForgetAtNode(node->index, id->generation);
+    }
+    DropPartial(*id);
+    --*work;
+  }
+}
+
+void CoreState::RepeatCommands(absl::Time now, uint32_t* work) {
+  while (*work > 0) {
+    const std::optional<uint64_t> id = commands.Due(now);
+    if (!id.has_value()) break;
+    --*work;
+    const NodeRecord* node = nodes.Find(commands.Find(*id)->node);
+    if (node->is_up()) {
+      Transmit(*id, now);
+    } else {
+      commands.RepeatAt(*id, absl::InfiniteFuture());  // registering sends it
+    }
+  }
+}
+
+void CoreState::LoseNodes(absl::Time now) {
+  for (const auto& record : nodes.records()) {
+    if (record == nullptr || record->state != NodeState::kAway || now < record->lost_at) continue;
+    record->state = NodeState::kLost;
+    ++changes;
+  }
+}
+
+void CoreState::SweepNodes(absl::Time now, uint32_t* work) {
+  for (NodeIndex index = 1; index < nodes.records().size() && *work > 0; ++index) {
+    if (nodes.records()[index] == nullptr) continue;
+    NodeRecord& node = nodes[index];
+    const bool is_gone = node.state == NodeState::kLost || node.state == NodeState::kRetired;
+    while (is_gone && *work > 0 && !node.parts.empty()) {
+      LoseReplicas(node.parts.back(), index, now);
+      --*work;
+    }
+    while (node.is_usable() && *work > 0 && node.unswept > 0) {
+      const SlotIndex slot = node.parts[node.unswept - 1];
+      if (objects[slot].state == ObjectState::kGranted || node.seen->contains(slot)) {
+        --node.unswept;
+      } else {
+        LoseReplicas(slot, index, now);  // the node does not have it any more
+      }
+      --*work;
+    }
+    if (node.is_usable() && node.unswept == 0) node.seen = nullptr;
+    if (node.state == NodeState::kRetired && node.parts.empty()) {
+      for (size_t use = 0; use < bytes.size(); ++use) bytes[use] -= node.bytes[use];
+      nodes.Release(index);
+    }
+  }
+}
+
+}  // namespace moonpool::master

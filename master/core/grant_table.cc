@@ -1,0 +1,36 @@
+#include "master/core/grant_table.h"
+
+#include <algorithm>
+
+namespace moonpool::master {
+
+void GrantTable::Open(SlotIndex slot, OpenGrant grant) {
+  by_deadline_.emplace(grant.deadline, slot);
+  grants_.emplace(slot, std::move(grant));
+}
+
+bool GrantTable::MarkSealed(SlotIndex slot, SealMark mark) {
+  auto& sealed = grants_.at(slot).sealed;
+  const auto place = std::lower_bound(sealed.begin(), sealed.end(), mark);
+  if (place != sealed.end() && *place == mark) return false;
+  sealed.insert(place, mark);
+  return true;
+}
+
+bool GrantTable::IsSealed(SlotIndex slot, SealMark mark) const {
+  const auto& sealed = grants_.at(slot).sealed;
+  return std::binary_search(sealed.begin(), sealed.end(), mark);
+}
+
+void GrantTable::Close(SlotIndex slot) {
+  const auto grant = grants_.find(slot);
+  by_deadline_.erase({grant->second.deadline, slot});
+  grants_.erase(grant);
+}
+
+std::optional<SlotIndex> GrantTable::Due(absl::Time now) const {
+  if (by_deadline_.empty() || by_deadline_.begin()->first > now) return std::nullopt;
+  return by_deadline_.begin()->second;
+}
+
+}  // namespace moonpool::master

@@ -1,0 +1,51 @@
+// The open grants: who may write which granted object until when, and which parts of it are sealed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/time/time.h"
+#include "master/core/eviction/slot_table.h"
+
+namespace moonpool::master {
+
+// A part of a granted replica that its node has reported as sealed.
+struct SealMark {
+  uint8_t replica = 0;
+  uint16_t part = 0;
+  auto operator<=>(const SealMark&) const = default;
+};
+
+struct OpenGrant {
+  uint64_t client_id = 0;
+  uint64_t request_id = 0;
+  absl::Time deadline;
+  uint32_t min_replicas = 1;
+  absl::InlinedVector<SealMark, 2> sealed = {};  // sorted
+};
+
+class GrantTable {
+ public:
+  void Open(SlotIndex slot, OpenGrant grant);
+  // The slot is granted.
+  OpenGrant& At(SlotIndex slot) { return grants_.at(slot); }
+  const OpenGrant& At(SlotIndex slot) const { return grants_.at(slot); }
+  // Notes a sealed part; false when it was noted before.
+  bool MarkSealed(SlotIndex slot, SealMark mark);
+  bool IsSealed(SlotIndex slot, SealMark mark) const;
+  void Close(SlotIndex slot);
+  // A granted slot whose deadline has come, the earliest first. The caller closes it.
+  std::optional<SlotIndex> Due(absl::Time now) const;
+
+  size_t size() const { return grants_.size(); }
+
+ private:
+  absl::flat_hash_map<SlotIndex, OpenGrant> grants_;  // never iterated
+  absl::btree_set<std::pair<absl::Time, SlotIndex>> by_deadline_;
+};
+
+}  // namespace moonpool::master

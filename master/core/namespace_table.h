@@ -1,0 +1,52 @@
+// The namespaces: tenants' sets of keys, each with one layout fingerprint.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "master/core/object_table.h"
+
+namespace moonpool::master {
+
+struct NamespaceRecord {
+  std::string name;
+  std::string fingerprint = {};  // empty: not known (yet)
+  uint64_t objects = 0;
+  uint64_t live_bytes = 0;
+  uint64_t leased_bytes = 0;
+  uint32_t leases = 0;
+};
+
+class NamespaceTable {
+ public:
+  static constexpr absl::string_view kDefault = "default";
+
+  // Makes "default".
+  explicit NamespaceTable(uint32_t max_namespaces);
+
+  // See Core::OpenNamespace.
+  absl::StatusOr<std::string> Open(absl::string_view name, absl::string_view fingerprint);
+  // Empty is "default". NOT_FOUND/NAMESPACE_UNKNOWN.
+  absl::StatusOr<NamespaceId> Resolve(absl::string_view name) const;
+  // For inventories, which name namespaces that nobody has opened yet. nullopt: bad name or full.
+  std::optional<NamespaceId> FindOrAdd(absl::string_view name);
+
+  NamespaceRecord& operator[](NamespaceId id) { return records_[id]; }
+  const NamespaceRecord& operator[](NamespaceId id) const { return records_[id]; }
+  size_t size() const { return records_.size(); }
+
+ private:
+  std::optional<NamespaceId> Add(absl::string_view name);
+
+  uint32_t max_;
+  std::deque<NamespaceRecord> records_;  // by id
+  absl::flat_hash_map<std::string, NamespaceId> by_name_;
+};
+
+}  // namespace moonpool::master

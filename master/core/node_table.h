@@ -1,0 +1,130 @@
+// The storage nodes: their segments' free space, what stands on them, and how they are doing.
+//
+// A record stands for one incarnation of a node. States: up -> away (no session) -> lost (away for
+// too long: its replicas are dropped, bit by bit), and back to up when the same incarnation
+// returns; retired when another incarnation has taken the name over, until all its replicas are
+// dropped.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "master/core/chunked_vector.h"
+#include "master/core/extent_allocator.h"
+#include "master/core/node_commands.h"
+#include "master/core/object_table.h"
+
+namespace moonpool::master {
+
+enum class NodeState : uint8_t { kUp, kAway, kLost, kRetired };
+
+// What allocated bytes are used for.
+enum class ByteUse : uint8_t { kLive, kGranted, kCondemned, kPartial };
+using BytesByUse = std::array<uint64_t, 4>;
+
+// A host or rack by number; equal names have equal numbers. 0: none was named.
+using LabelId = uint32_t;
+
+struct NodeSegment {
+  SegmentSpec spec;
+  ExtentAllocator allocator;
+};
+
+struct NodeRecord {
+  NodeId id;
+  NodeIndex index = 0;
+  RegisterNodeCommand description;
+  LabelId host = 0;
+  LabelId rack = 0;
+  NodeState state = NodeState::kUp;
+  bool inventory_complete = false;
+  SessionId session;  // 0 while there is none
+  absl::Time last_heard;
+  absl::Time lost_at;                 // while away
+  std::vector<NodeSegment> segments;  // by id
+  BytesByUse bytes = {};
+  // The object of each part that stands here; the part knows its position.
+  ChunkedVector<SlotIndex> parts;
+
+  // While the inventory of a node that has come back is read: the objects that it names, or that
+  // became live since. When it is complete the others are dropped: parts[0, unswept) are still to
+  // be looked at then.
+  std::unique_ptr<absl::flat_hash_set<SlotIndex>> seen;  // never iterated
+  size_t unswept = 0;
+
+  absl::btree_set<uint64_t> commands;           // sent and not confirmed
+  std::vector<RemoveTicket> inventory_waiters;  // removals that wait for the whole inventory
+  std::vector<std::pair<SlotIndex, Generation>> parked;
+
+  bool is_up() const { return state == NodeState::kUp; }
+  bool is_usable() const { return is_up() && inventory_complete; }
+  uint64_t free_bytes() const;
+  uint64_t capacity_bytes() const;
+  uint64_t largest_free_bytes() const;
+};
+
+class NodeTable {
+ public:
+  explicit NodeTable(uint32_t max_nodes);
+
+  // nullptr when there are too many.
+  NodeRecord* Add(const RegisterNodeCommand& description);
+  // The record is retired or lost, and holds nothing.
+  void Release(NodeIndex index);
+  // From now on the name is free for another incarnation.
+  void Retire(NodeIndex index);
+
+  NodeRecord& operator[](NodeIndex index) { return *records_[index]; }
+  const NodeRecord& operator[](NodeIndex index) const { return *records_[index]; }
+  // nullptr when the id names no present record.
+  NodeRecord* Find(NodeId id);
+  const NodeRecord* Find(NodeId id) const;
+  // The current incarnation of the name.
+  NodeRecord* FindByName(absl::string_view name);
+  const absl::btree_map<std::string, NodeIndex>& by_name() const { return by_name_; }
+  // All records, the retired ones too; nullptr where an index is unused.
+  const std::deque<std::unique_ptr<NodeRecord>>& records() const { return records_; }
+
+  LabelId FindLabel(absl::string_view name) const;
+
+  // To be called when a node's state has changed.
+  void Refresh();
+  // Nodes that take grants, in the order of their indexes.
+  absl::Span<const NodeIndex> usable() const { return usable_; }
+  absl::Span<const NodeIndex> usable_on(LabelId host) const;
+  // Of all nodes that are not retired.
+  uint64_t capacity_bytes() const { return capacity_bytes_; }
+  uint32_t up_count() const { return up_count_; }
+  // Nodes that are up and whose inventory is not complete.
+  uint32_t incomplete_count() const { return incomplete_count_; }
+
+ private:
+  LabelId Intern(absl::string_view name);
+
+  uint32_t max_;
+  std::deque<std::unique_ptr<NodeRecord>> records_;  // by index; [0] is unused
+  std::vector<uint16_t> uses_;                       // of each index: the high half of the id
+  std::vector<NodeIndex> unused_;
+  absl::btree_map<std::string, NodeIndex> by_name_;
+  absl::flat_hash_map<std::string, LabelId> labels_;
+  std::vector<NodeIndex> usable_;
+  absl::flat_hash_map<LabelId, std::vector<NodeIndex>> usable_by_host_;
+  uint64_t capacity_bytes_ = 0;
+  uint32_t up_count_ = 0;
+  uint32_t incomplete_count_ = 0;
+};
+
+}  // namespace moonpool::master

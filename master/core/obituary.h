@@ -1,0 +1,47 @@
+// Why keys are gone: a bounded memory of the last ones, so that a miss can say its reason.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/types.h"
+#include "master/core/hash_index.h"
+
+namespace moonpool::master {
+
+enum class DeathCause : uint8_t {
+  kEvicted,
+  kRemoved,
+  kNodeLost,
+  kExpired,     // a grant whose deadline passed
+  kAborted,     // a grant that was given up
+  kSuperseded,  // a newer generation of the key was found at a node
+};
+
+// 24 bytes. Keys are told apart by their 64-bit hash.
+struct Obituary {
+  uint64_t key_hash = 0;
+  Generation generation;
+  uint32_t when_cs = 0;  // hundredths of a second since the core's first command
+  DeathCause cause = DeathCause::kEvicted;
+};
+
+class Obituaries {
+ public:
+  // Keeps the last `capacity` of them, one per key.
+  explicit Obituaries(uint32_t capacity);
+
+  void Add(const Obituary& obituary);
+  std::optional<Obituary> Find(uint64_t key_hash) const;
+
+ private:
+  uint32_t PositionOf(uint64_t key_hash) const;
+
+  uint32_t capacity_;
+  uint32_t next_ = 0;  // the oldest, once the ring is full
+  std::vector<Obituary> ring_;
+  HashIndex index_;
+};
+
+}  // namespace moonpool::master

@@ -1,0 +1,103 @@
+#include "master/core/object_table.h"
+
+#include <utility>
+
+#include "common/check.h"
+#include "common/checksum.h"
+
+namespace moonpool::master {
+
+uint64_t KeyHash(NamespaceId name_space, absl::string_view key) {
+  // The key's hash is uniform already; an odd multiple keeps namespaces apart in all of its bits.
+  return Checksum(key) ^ (uint64_t{name_space} * 0x9e3779b97f4a7c15u);
+}
+
+SlotIndex ObjectTable::Find(uint64_t hash, NamespaceId name_space, absl::string_view key) const {
+  return index_.Find(hash, [&](SlotIndex slot) {
+    return slots_[slot].name_space == name_space && KeyOf(slot) == key;
+  });
+}
+
+SlotIndex ObjectTable::Add(uint64_t hash, NamespaceId name_space, absl::string_view key) {
+  if (used_ >= max_slots_) return kNoSlot;
+  SlotIndex slot = first_free_;
+  if (slot != kNoSlot) {
+    first_free_ = slots_[slot].parent;
+    slots_[slot] = ObjectSlot{};
+  } else {
+    slot = slot_count();
+    slots_.push_back(ObjectSlot{});
+  }
+  ObjectSlot& object = slots_[slot];
+  object.key_block = keys_.Add(key);
+  object.key_bytes = static_cast<uint16_t>(key.size());
+  object.name_space = name_space;
+  object.state = ObjectState::kAbsent;
+  index_.Insert(hash, slot);
+  ++used_;
+  return slot;
+}
+
+void ObjectTable::Remove(SlotIndex slot) {
+  ObjectSlot& object = slots_[slot];
+  MP_CHECK(object.live_children == 0 && object.open_children == 0 && object.node == 0 &&
+               !parts_.contains(slot),
+           "slot in use", slot);
+  MP_CHECK(index_.Erase(HashOf(slot), slot), "slot not in the index", slot);
+  keys_.Remove(object.key_block, object.key_bytes);
+  object = ObjectSlot{};
+  object.parent = first_free_;
+  first_free_ = slot;
+  --used_;
+}
+
+const ObjectSlot* ObjectTable::FindGeneration(SlotIndex slot, Generation generation) const {
+  if (slot >= slot_count()) return nullptr;
+  const ObjectSlot& object = slots_[slot];
+  const bool is_there = object.state == ObjectState::kGranted || object.state == ObjectState::kLive;
+  return is_there && object.generation == generation ? &object : nullptr;
+}
+
+StoredParts ObjectTable::PartsOf(SlotIndex slot) const {
+  StoredParts parts;
+  ForEachPart(slot, [&](const StoredPart& part) { parts.push_back(part); });
+  return parts;
+}
+
+void ObjectTable::SetParts(SlotIndex slot, StoredParts parts) {
+  ObjectSlot& object = slots_[slot];
+  object.node = 0;
+  if (parts.size() == 1 && parts[0].replica == 0) {
+    const StoredPart& part = parts[0];
+    MP_CHECK(part.length == object.size_bytes + kPartHeaderBytes, "length of an only part",
+             part.length, object.size_bytes);
+    object.node = part.node;
+    object.segment = part.segment;
+    object.offset = part.offset;
+    object.position = part.position;
+    parts.clear();
+  }
+  if (parts.empty()) {
+    parts_.erase(slot);
+  } else {
+    parts_[slot] = std::move(parts);
+  }
+}
+
+void ObjectTable::MovePosition(SlotIndex slot, NodeIndex node, uint32_t from, uint32_t to) {
+  ObjectSlot& object = slots_[slot];
+  if (object.node != 0) {
+    MP_CHECK(object.node == node && object.position == from, "position", slot, from);
+    object.position = to;
+    return;
+  }
+  for (StoredPart& part : parts_.at(slot)) {
+    if (part.node == node && part.position == from) {
+      part.position = to;
+      return;
+    }
+  }
+  MP_CHECK(false, "part not at its position", slot, from);
+}
+
+}  // namespace moonpool::master

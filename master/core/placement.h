@@ -1,0 +1,66 @@
+// Where replicas go. Takes space from the nodes' allocators; evicts nothing.
+//
+// The writer's own host first, then two random choices by free bytes, then whoever has room.
+// Replicas of one object stand on different nodes, on different hosts and in different racks as far
+// as the nodes that there are allow. One extent is preferred; objects larger than stripe_bytes are
+// spread over nodes, and holes are joined when nothing else fits.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
+#include "common/random.h"
+#include "master/core/node_table.h"
+#include "master/core/options.h"
+
+namespace moonpool::master {
+
+// One replica; `replica` numbers and positions are not set here.
+using PlacedReplica = absl::InlinedVector<StoredPart, 1>;
+
+struct PlacementRequest {
+  uint64_t size_bytes = 0;
+  LabelId writer_host = 0;
+  uint32_t replicas = 1;                        // that the object shall have in all
+  absl::Span<const PlacedReplica> others = {};  // those that are placed already
+};
+
+class Placement {
+ public:
+  Placement(NodeTable& nodes, Random& random, const CoreOptions& options)
+      : nodes_(nodes), random_(random), options_(options) {}
+
+  // In one extent, or a few (easy_parts), in the best failure domain that the nodes offer.
+  std::optional<PlacedReplica> Place(const PlacementRequest& request);
+  // In as many extents as it takes, in any failure domain.
+  std::optional<PlacedReplica> PlaceAnyhow(const PlacementRequest& request);
+  void GiveBack(const PlacedReplica& replica);
+
+ private:
+  // Nodes that differ from those of the other replicas in this.
+  enum class Domain { kRack, kHost, kNode };
+  using Candidates = std::vector<NodeIndex>;
+
+  Candidates CandidatesIn(Domain domain, const PlacementRequest& request) const;
+  // The strictest domain whose nodes could hold the replica if they were empty.
+  Candidates BestCandidates(const PlacementRequest& request) const;
+  std::optional<PlacedReplica> PlaceIn(absl::Span<const NodeIndex> candidates,
+                                       const PlacementRequest& request, size_t max_parts);
+  // A node with room for the whole, 0 when there is none.
+  NodeIndex ChooseNode(absl::Span<const NodeIndex> candidates, const PlacementRequest& request);
+  std::optional<PlacedReplica> Stripe(absl::Span<const NodeIndex> candidates,
+                                      const PlacementRequest& request);
+  std::optional<PlacedReplica> JoinHoles(absl::Span<const NodeIndex> candidates,
+                                         uint64_t size_bytes, size_t max_parts);
+  // One contiguous part on this node.
+  std::optional<StoredPart> Take(NodeIndex node, uint64_t payload_bytes);
+
+  NodeTable& nodes_;
+  Random& random_;
+  const CoreOptions& options_;
+};
+
+}  // namespace moonpool::master

@@ -1,0 +1,88 @@
+#include "master/core/tombstone_table.h"
+
+#include <algorithm>
+
+namespace moonpool::master {
+
+RemoveTicket TombstoneTable::Add(Tombstone tombstone) {
+  const RemoveTicket ticket{++last_ticket_};
+  by_key_[KeyHash(tombstone.name_space, tombstone.key)].push_back(ticket);
+  stones_.emplace(ticket, std::move(tombstone));
+  return ticket;
+}
+
+RemoveTicket TombstoneTable::Covering(NamespaceId name_space, absl::string_view key,
+                                      Generation generation) const {
+  const auto tickets = by_key_.find(KeyHash(name_space, key));
+  if (tickets == by_key_.end()) return {};
+  for (auto ticket = tickets->second.rbegin(); ticket != tickets->second.rend(); ++ticket) {
+    const Tombstone& stone = stones_.at(*ticket);
+    if (stone.name_space == name_space && stone.key == key && generation <= stone.generation) {
+      return *ticket;
+    }
+  }
+  return {};
+}
+
+Tombstone* TombstoneTable::Find(RemoveTicket ticket) {
+  const auto stone = stones_.find(ticket);
+  return stone == stones_.end() ? nullptr : &stone->second;
+}
+
+bool TombstoneTable::Confirm(RemoveTicket ticket) {
+  const auto stone = stones_.find(ticket);
+  if (stone == stones_.end() || --stone->second.awaited > 0) return false;
+  const auto tickets = by_key_.find(KeyHash(stone->second.name_space, stone->second.key));
+  tickets->second.erase(std::find(tickets->second.begin(), tickets->second.end(), ticket));
+  if (tickets->second.empty()) by_key_.erase(tickets);
+  stones_.erase(stone);
+  return true;
+}
+
+void TombstoneTable::Delay(RemoveTicket ticket, absl::Time until, Generation generation,
+                           absl::Span<const NodeId> holders) {
+  Tombstone& stone = stones_.at(ticket);
+  stone.holders_told_at = until;
+  stone.held_generation = generation;
+  stone.holders.assign(holders.begin(), holders.end());
+  delayed_.emplace(until, ticket);
+}
+
+std::optional<RemoveTicket> TombstoneTable::TakeDelayed(absl::Time now) {
+  if (delayed_.empty() || delayed_.begin()->first > now) return std::nullopt;
+  const RemoveTicket ticket = delayed_.begin()->second;
+  delayed_.erase(delayed_.begin());
+  return ticket;
+}
+
+void CommandTable::Add(uint64_t id, OpenCommand command) {
+  by_time_.emplace(command.repeat_at, id);
+  commands_.emplace(id, std::move(command));
+}
+
+const OpenCommand* CommandTable::Find(uint64_t id) const {
+  const auto command = commands_.find(id);
+  return command == commands_.end() ? nullptr : &command->second;
+}
+
+void CommandTable::RepeatAt(uint64_t id, absl::Time when) {
+  OpenCommand& command = commands_.at(id);
+  by_time_.erase({command.repeat_at, id});
+  command.repeat_at = when;
+  by_time_.emplace(when, id);
+}
+
+std::vector<FreeItem> CommandTable::Take(uint64_t id) {
+  const auto command = commands_.find(id);
+  std::vector<FreeItem> items = std::move(command->second.items);
+  by_time_.erase({command->second.repeat_at, id});
+  commands_.erase(command);
+  return items;
+}
+
+std::optional<uint64_t> CommandTable::Due(absl::Time now) const {
+  if (by_time_.empty() || by_time_.begin()->first > now) return std::nullopt;
+  return by_time_.begin()->second;
+}
+
+}  // namespace moonpool::master
