@@ -1,0 +1,149 @@
+#include "storage_node/memory/segment_memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <vector>
+
+#include "common/testing/status_matchers.h"
+#include "common/testing/test_logger.h"
+#include "storage_node/memory/numa_binding.h"
+#include "storage_node/memory/prefault.h"
+#include "storage_node/memory/system_memory.h"
+
+namespace moonpool::storage_node {
+namespace {
+
+using absl::StatusCode;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+class SegmentMemoryTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<SegmentMemory> Allocate(const SegmentMemoryOptions& options) {
+    return SegmentMemory::Allocate(options, clock_, log_.logger());
+  }
+  SteadyClock clock_;
+  TestLogger log_;
+};
+
+TEST_F(SegmentMemoryTest, TheCapacityIsExactAndTheMappingIsWholePages) {
+  for (const HugePages pages : {HugePages::kAuto, HugePages::kOff}) {
+    ASSERT_OK_AND_ASSIGN(const SegmentMemory memory,
+                         Allocate({.capacity_bytes = 1'000'001, .huge_pages = pages}));
+    EXPECT_EQ(memory.capacity_bytes(), 1'000'001u);
+    EXPECT_GE(memory.mapped_bytes(), memory.capacity_bytes());
+    EXPECT_EQ(memory.mapped_bytes() % memory.page_bytes(), 0u);
+    struct stat info {};
+    ASSERT_EQ(fstat(memory.fd(), &info), 0);
+    EXPECT_EQ(static_cast<uint64_t>(info.st_size), memory.mapped_bytes());
+  }
+}
+
+TEST_F(SegmentMemoryTest, PagesArePresentBeforeItIsUsed) {
+  ASSERT_OK_AND_ASSIGN(const SegmentMemory memory, Allocate({.capacity_bytes = 200u << 20,
+                                                             .huge_pages = HugePages::kOff,
+                                                             .prefault_threads = 3}));
+  std::vector<unsigned char> present(memory.mapped_bytes() / memory.page_bytes());
+  ASSERT_EQ(mincore(memory.base(), memory.mapped_bytes(), present.data()), 0);
+  for (const unsigned char page : present) ASSERT_EQ(page & 1, 1);
+  EXPECT_THAT(log_.lines(), Contains(HasSubstr("pool memory is ready bytes=209715200")));
+}
+
+TEST_F(SegmentMemoryTest, AnotherMappingOfTheDescriptorSeesTheBytes) {
+  ASSERT_OK_AND_ASSIGN(const SegmentMemory memory, Allocate({.capacity_bytes = 4096}));
+  memory.base()[17] = std::byte{42};
+  void* const other = mmap(nullptr, memory.mapped_bytes(), PROT_READ, MAP_SHARED, memory.fd(), 0);
+  ASSERT_NE(other, MAP_FAILED);
+  EXPECT_EQ(static_cast<std::byte*>(other)[17], std::byte{42});
+  munmap(other, memory.mapped_bytes());
+}
+
+TEST_F(SegmentMemoryTest, MovingKeepsTheAddress) {
+  ASSERT_OK_AND_ASSIGN(SegmentMemory first, Allocate({.capacity_bytes = 4096}));
+  std::byte* const base = first.base();
+  const SegmentMemory second = std::move(first);
+  EXPECT_EQ(second.base(), base);
+  second.base()[0] = std::byte{1};
+}
+
+TEST_F(SegmentMemoryTest, MoreThanTheMachineHasIsRefusedWithWhatToDo) {
+  const auto memory = Allocate({.capacity_bytes = uint64_t{1} << 60});
+  EXPECT_THAT(memory, StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(Describe(memory.status()), HasSubstr("lower --dram"));
+  EXPECT_THAT(Allocate({.capacity_bytes = ~uint64_t{0}}), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(Allocate({.capacity_bytes = 0}), StatusIs(StatusCode::kInvalidArgument));
+}
+
+TEST_F(SegmentMemoryTest, ALimitOfTheProcessIsNamed) {
+  rlimit old{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  const rlimit low{.rlim_cur = 4096, .rlim_max = old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &low), 0);
+  const auto memory = Allocate({.capacity_bytes = 1 << 20});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
+  EXPECT_THAT(memory, StatusIs(StatusCode::kResourceExhausted));
+  EXPECT_THAT(Describe(memory.status()), HasSubstr("ulimit -f"));
+}
+
+TEST_F(SegmentMemoryTest, ReservedHugePagesAreUsedOrTheirLackIsExplained) {
+  const SystemMemory system = ReadSystemMemory();
+  const auto memory = Allocate({.capacity_bytes = 1 << 20, .huge_pages = HugePages::kOn});
+  if (system.free_huge_pages > 0) {
+    ASSERT_THAT(memory, IsOk());
+    EXPECT_EQ(memory->page_bytes(), system.huge_page_bytes);
+  } else {
+    EXPECT_THAT(memory, StatusIs(StatusCode::kResourceExhausted));
+    EXPECT_THAT(Describe(memory.status()), HasSubstr("--huge-pages"));
+  }
+}
+
+TEST_F(SegmentMemoryTest, PreparationCanBeStopped) {
+  EXPECT_THAT(Allocate({.capacity_bytes = 256u << 20, .should_stop = [] { return true; }}),
+              StatusIs(StatusCode::kCancelled));
+}
+
+TEST_F(SegmentMemoryTest, ANumaNodeThatIsNotThereIsAnError) {
+  EXPECT_THAT(Allocate({.capacity_bytes = 4096, .numa_node = 4000}),
+              StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(Allocate({.capacity_bytes = 4096, .numa_node = 0}), IsOk());
+}
+
+TEST(Prefault, ReportsProgressUpToTheWholeAndKeepsTheContent) {
+  constexpr uint64_t kBytes = uint64_t{640} << 20;
+  void* const base =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(base, MAP_FAILED);
+  auto* const bytes = static_cast<std::byte*>(base);
+  bytes[5] = std::byte{5};
+  uint64_t done = 0;
+  int reports = 0;
+  PrefaultOptions options{.threads = 2};
+  options.on_progress = [&](uint64_t now) {
+    EXPECT_GT(now, done);
+    done = now;
+    ++reports;
+  };
+  EXPECT_THAT(Prefault({bytes, kBytes}, options), IsOk());
+  EXPECT_EQ(done, kBytes);
+  EXPECT_EQ(reports, 10);
+  EXPECT_EQ(bytes[5], std::byte{5});
+  munmap(base, kBytes);
+}
+
+TEST(SystemMemory, ReadsTheLinesOfMeminfo) {
+  constexpr char kText[] = "MemTotal:       16000 kB\nHugePages_Free:       12\nBad:  x kB\n";
+  EXPECT_EQ(MeminfoValue(kText, "MemTotal"), 16000u * 1024);
+  EXPECT_EQ(MeminfoValue(kText, "HugePages_Free"), 12u);
+  EXPECT_EQ(MeminfoValue(kText, "Bad"), std::nullopt);
+  EXPECT_EQ(MeminfoValue(kText, "Absent"), std::nullopt);
+  EXPECT_EQ(MeminfoValue("Big: 99999999999999999 kB", "Big"), std::nullopt);
+  EXPECT_GT(ReadSystemMemory().total_bytes, 0u);
+}
+
+}  // namespace
+}  // namespace moonpool::storage_node
