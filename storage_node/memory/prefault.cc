@@ -51,10 +51,8 @@ class Job {
   absl::Status Result() const {
     if (const int error = error_.load(); error != 0) {
       return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kNoSpace,
-                       absl::StrCat("madvise(MADV_POPULATE_WRITE) of ", memory_.size(),
-                                    " bytes: ", std::generic_category().message(error), " (errno ",
-                                    error, ")"),
-                                    " bytes: ", absl::ErrnoToStatus(error, "").ToString()),
+                       absl::StrCat("madvise(MADV_POPULATE_WRITE) for ", memory_.size(), " bytes: ",
+                                    std::generic_category().message(error), " (errno ", error, ")"),
                        {.hint = "the machine has not that much memory to give: lower --dram, or "
                                 "stop what else uses it"});
     }
