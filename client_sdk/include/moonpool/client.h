@@ -1,7 +1,7 @@
 // Moonpool client: store and fetch KV blocks in a running pool.
 //
 //   ASSIGN_OR_RETURN(auto client, moonpool::Client::Connect({.masters = {"127.0.0.1:7400"}}));
-//   absl::Status put = client->Put("block-1", bytes, {.parent = "block-0"});
+//   absl::Status put = client->Put({.key = "block-1", .value = {bytes}, .parent = "block-0"});
 //   absl::StatusOr<size_t> got = client->Get("block-1", buffer);     // bytes read, verified
 //   if (!got.ok() && moonpool::ReasonOf(got.status()) == moonpool::ErrorReason::kEvicted) ...
 //
@@ -47,12 +47,12 @@ enum class Path {
 };
 
 struct ClientOptions {
-  std::vector<std::string> masters;    // host:port; at least one
-  std::string name_space = "default";  // see OpenNamespace in the docs of the pool
+  std::vector<std::string> masters = {};  // host:port; at least one; the first that answers serves
+  std::string name_space = "default";     // see OpenNamespace in the docs of the pool
   // Layout of what is stored (model, revision, dtype, page tokens, parallel layout). Given: the
   // namespace is created if there is none, and refused (FAILED_PRECONDITION, both fingerprints
   // shown) if it has another. Empty: the namespace must exist, and any fingerprint is accepted.
-  std::string fingerprint;
+  std::string fingerprint = {};
   Path path = Path::kAuto;
   bool verify = true;                          // compute the checksum of every byte read
   absl::Duration timeout = absl::Seconds(10);  // of calls that give none
@@ -60,17 +60,23 @@ struct ClientOptions {
   // Of the *Async forms: threads, and calls that may wait for one (more: RESOURCE_EXHAUSTED).
   size_t async_threads = 2;
   size_t async_queue = 256;
-  int tcp_streams = 2;                 // per node and concurrent call
-  std::string tcp_congestion_control;  // empty = the system's default
+  int tcp_streams = 2;                      // per node and concurrent call
+  std::string tcp_congestion_control = {};  // empty = the system's default
+  // Which nodes share this host's memory: those that say the same. Empty = what moonpool-node finds
+  // out by itself (common/host_id.h).
+  std::string host_id = {};
+  // What someone should know and no call returns, one line each: a path that failed, and the next
+  // one taking over. Called from any thread; must not block or call the client. Empty = stderr.
+  std::function<void(absl::string_view line)> on_warning = {};
 };
 
 struct CallOptions {
   absl::Duration timeout = absl::ZeroDuration();  // zero = ClientOptions::timeout
-  CancelToken cancel;
+  CancelToken cancel = {};
 };
 
 struct PutOptions {
-  CallOptions call;
+  CallOptions call = {};
   uint32_t replicas = 1;         // on different nodes, on different hosts where there are some
   uint32_t min_replicas = 0;     // succeed with this many; 0 = replicas
   bool wait_for_space = true;    // wait up to the timeout instead of RESOURCE_EXHAUSTED at once
@@ -79,24 +85,24 @@ struct PutOptions {
 
 // One object to store. The value is the concatenation of `value`.
 struct PutItem {
-  std::string key;
-  std::vector<ConstBuffer> value;
-  std::string parent;  // key of the block before this one in its prompt; empty = first
+  std::string key = {};
+  std::vector<ConstBuffer> value = {};
+  std::string parent = {};  // key of the block before this one in its prompt; empty = first
 };
 
 struct GetOptions {
-  CallOptions call;
+  CallOptions call = {};
   bool verify = true;  // false overrides ClientOptions::verify
 };
 
 // One object to fetch into `into`, filled in order. More room than the object has is fine.
 struct GetItem {
-  std::string key;
-  std::vector<MutableBuffer> into;
+  std::string key = {};
+  std::vector<MutableBuffer> into = {};
 };
 
 struct MatchOptions {
-  CallOptions call;
+  CallOptions call = {};
   // Keeps what was found in place for this long (bounded by the pool), for a caller who will
   // fetch it in a moment. Zero: no lease.
   absl::Duration hold = absl::ZeroDuration();
@@ -104,9 +110,9 @@ struct MatchOptions {
 
 struct PrefixMatch {
   size_t matched = 0;                          // leading keys that are readable now
-  std::vector<uint64_t> sizes;                 // bytes of each matched object
+  std::vector<uint64_t> sizes = {};            // bytes of each matched object
   absl::Duration held = absl::ZeroDuration();  // counted from when the call was made
-  absl::Status miss;                           // why the next key missed; OK when all matched
+  absl::Status miss = {};                      // why the next key missed; OK when all matched
 };
 
 // Read-only bytes of an object in the pool itself (same host): no copy, and nobody else's bytes
@@ -151,14 +157,19 @@ class Client {
   // OK: readable by every client. ALREADY_EXISTS: it was there before (readable). ABORTED with
   // BEING_WRITTEN: another client is writing it. RESOURCE_EXHAUSTED with NO_SPACE or LIMIT_REACHED:
   // nothing may be evicted; the message says what holds the space. INVALID_ARGUMENT with
-  // VALUE_TOO_LARGE: larger than the pool.
+  // VALUE_TOO_LARGE: larger than the pool. UNAVAILABLE with REPLICAS_UNMET: fewer nodes than
+  // min_replicas could be written. An error that says "may have been stored" leaves that open: the
+  // bytes were written, and the outcome did not arrive in time; putting them again tells.
   absl::Status Put(absl::string_view key, ConstBuffer value, const PutOptions& options = {});
+  absl::Status Put(const PutItem& item, const PutOptions& options = {});
   // One status per item, in order. A key that stands twice: the second is DUPLICATE_KEY.
   std::vector<absl::Status> PutMany(absl::Span<const PutItem> items,
                                     const PutOptions& options = {});
 
-  // Bytes read. NOT_FOUND with the reason of the miss (NEVER_STORED, EVICTED, REMOVED, NODE_LOST,
-  // BEING_WRITTEN, CHECKSUM_MISMATCH when every replica was found corrupted).
+  // Bytes read. NOT_FOUND with the reason of the miss: NEVER_STORED, EVICTED, EXPIRED, REMOVED,
+  // BEING_WRITTEN; NODE_LOST: its holders are out of reach (it may come back with them);
+  // CHECKSUM_MISMATCH: every replica was found corrupted; STALE_GENERATION: it moved faster than
+  // it could be followed.
   // INVALID_ARGUMENT with BUFFER_TOO_SHORT: the message says how much is needed; nothing is read.
   absl::StatusOr<size_t> Get(absl::string_view key, MutableBuffer into,
                              const GetOptions& options = {});

@@ -1,0 +1,164 @@
+#include "client_sdk/core/core_client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client_sdk/core/get_path.h"
+#include "client_sdk/core/put_path.h"
+#include "client_sdk/core/view_path.h"
+#include "common/error.h"
+#include "common/rpc/status_proto.h"
+
+namespace moonpool::client {
+namespace {
+
+// Statuses of the master, one for each of the keys that were worth asking about.
+class KeyStatuses {
+ public:
+  explicit KeyStatuses(absl::Span<const std::string> keys) : keys_(keys), results_(keys.size()) {
+    const absl::Status too_many = CheckBatch(keys.size());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      results_[i] = too_many.ok() ? CheckKey(keys[i]) : too_many;
+      if (results_[i].ok()) asked_.push_back(i);
+    }
+  }
+
+  // Fills the request with the keys; false when there are none to ask about.
+  template <typename Request>
+  bool Ask(Request* request) const {
+    for (const size_t index : asked_) request->add_keys(keys_[index]);
+    return !asked_.empty();
+  }
+
+  template <typename Response>
+  void Take(const absl::StatusOr<Response>& response) {
+    const bool fits =
+        response.ok() && static_cast<size_t>(response->results_size()) == asked_.size();
+    for (size_t i = 0; i < asked_.size(); ++i) {
+      const std::string& key = keys_[asked_[i]];
+      absl::Status& result = results_[asked_[i]];
+      if (fits) {
+        result = MissOf(response->results(static_cast<int>(i)), key);
+      } else if (response.ok()) {
+        result = absl::InternalError("the master answered with another number of keys");
+      } else {
+        result = AnnotateKey(response.status(), key);
+      }
+    }
+  }
+
+  std::vector<absl::Status> TakeResults() { return std::move(results_); }
+
+ private:
+  absl::Span<const std::string> keys_;
+  std::vector<absl::Status> results_;
+  std::vector<size_t> asked_;  // indexes
+};
+
+}  // namespace
+
+absl::Status CoreClient::OpenNamespace(absl::string_view fingerprint, const CallOptions& options) {
+  v1::OpenNamespaceRequest request;
+  request.set_fingerprint(fingerprint.data(), fingerprint.size());
+  const absl::StatusOr<v1::OpenNamespaceResponse> response = session_.Call(
+      &MasterStub::OpenNamespace, std::move(request), session_.ContextOf(options), kReadPolicy);
+  return Annotate(response.status(),
+                  absl::StrCat("open namespace ", session_.options().name_space));
+}
+
+std::vector<absl::Status> CoreClient::PutMany(absl::Span<const PutItem> items,
+                                              const PutOptions& options) {
+  return client::PutMany(session_, items, options, session_.ContextOf(options.call));
+}
+
+std::vector<absl::StatusOr<size_t>> CoreClient::GetMany(absl::Span<const GetItem> items,
+                                                        const GetOptions& options) {
+  return client::GetMany(session_, items, Verifies(options), session_.ContextOf(options.call));
+}
+
+absl::StatusOr<std::string> CoreClient::Get(absl::string_view key, const GetOptions& options) {
+  const CallContext context = session_.ContextOf(options.call);
+  RETURN_IF_ERROR(CheckKey(key));
+  absl::Status failure;
+  // The object may be replaced by a larger one between the two steps.
+  for (int round = 0; round < kGetRounds; ++round) {
+    ASSIGN_OR_RETURN(const LocationPtr location, FindOrLocate(session_, key, context));
+    std::string value(location->size_bytes(), '\0');
+    const GetItem item = {
+        .key = std::string(key),
+        .into = {MutableBuffer(reinterpret_cast<std::byte*>(value.data()), value.size())}};
+    const absl::StatusOr<size_t> read =
+        client::GetMany(session_, {&item, 1}, Verifies(options), context).front();
+    if (read.ok()) {
+      value.resize(*read);
+      return value;
+    }
+    failure = read.status();
+    if (ReasonOf(failure) != ErrorReason::kBufferTooShort) break;
+  }
+  return failure;
+}
+
+absl::StatusOr<View> CoreClient::GetView(absl::string_view key, const GetOptions& options) {
+  return client::GetView(session_, key, Verifies(options), session_.ContextOf(options.call));
+}
+
+std::vector<absl::Status> CoreClient::Exists(absl::Span<const std::string> keys,
+                                             const CallOptions& options) {
+  KeyStatuses statuses(keys);
+  v1::ExistsRequest request;
+  if (statuses.Ask(&request)) {
+    statuses.Take(session_.Call(&MasterStub::Exists, std::move(request),
+                                session_.ContextOf(options), kReadPolicy));
+  }
+  return statuses.TakeResults();
+}
+
+std::vector<absl::Status> CoreClient::Remove(absl::Span<const std::string> keys,
+                                             const CallOptions& options) {
+  KeyStatuses statuses(keys);
+  v1::RemoveRequest request;
+  if (statuses.Ask(&request)) {
+    CallPolicy policy = kWritePolicy;
+    policy.may_hold = true;
+    statuses.Take(session_.Call(&MasterStub::Remove, std::move(request),
+                                session_.ContextOf(options), policy));
+    for (const std::string& key : keys) session_.locations().Erase(key);
+  }
+  return statuses.TakeResults();
+}
+
+absl::StatusOr<PrefixMatch> CoreClient::MatchPrefix(absl::Span<const std::string> keys,
+                                                    const MatchOptions& options) {
+  RETURN_IF_ERROR(CheckBatch(keys.size()));
+  PrefixMatch match;
+  if (keys.empty()) return match;
+  v1::MatchPrefixRequest request;
+  for (const std::string& key : keys) {
+    RETURN_IF_ERROR(CheckKey(key));
+    request.add_keys(key);
+  }
+  request.set_lease_ms(
+      static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Milliseconds(options.hold))));
+  ASSIGN_OR_RETURN(const v1::MatchPrefixResponse response,
+                   session_.Call(&MasterStub::MatchPrefix, std::move(request),
+                                 session_.ContextOf(options.call), kReadPolicy));
+  if (static_cast<size_t>(response.locations_size()) > keys.size()) {
+    return absl::InternalError("the master matched more keys than it was asked about");
+  }
+  const ResponseNodes nodes(response.nodes(), session_.peers());
+  absl::Duration held = absl::InfiniteDuration();
+  for (const v1::Location& found : response.locations()) {
+    ASSIGN_OR_RETURN(LocationPtr location, nodes.Resolve(found));
+    match.sizes.push_back(location->size_bytes());
+    held = std::min(held, absl::Milliseconds(found.lease_ms()));
+    session_.locations().Insert(keys[match.matched], std::move(location));
+    ++match.matched;
+  }
+  if (match.matched > 0) match.held = held;
+  if (match.matched < keys.size()) match.miss = MissOf(response.miss(), keys[match.matched]);
+  return match;
+}
+
+}  // namespace moonpool::client

@@ -1,0 +1,389 @@
+#include "client_sdk/core/put_path.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "client_sdk/core/pieces.h"
+#include "common/error.h"
+#include "common/rpc/status_proto.h"
+
+namespace moonpool::client {
+namespace {
+
+using transport::WriteOp;
+
+constexpr BackoffOptions kAttemptBackoff = {
+    .initial = absl::Milliseconds(2), .max = absl::Milliseconds(500), .attempts_max = kPutAttempts};
+
+// Where an item stands.
+enum class Stage {
+  kPending,  // needs a grant
+  kGranted,  // writing
+  kWritten,  // enough replicas are sealed
+  kRefused,  // too few are: to be aborted, and tried again
+  kDone,
+};
+
+struct Item {
+  const PutItem* value = nullptr;
+  absl::Status* result = nullptr;
+  uint64_t size_bytes = 0;
+  Stage stage = Stage::kPending;
+  absl::Status failure;          // of the last attempt
+  std::vector<Generation> past;  // of attempts whose outcome the client does not know
+  bool is_final = false;         // trying again is of no use
+
+  // Of the current attempt.
+  v1::Grant grant;
+  Replicas replicas;
+  std::vector<std::vector<WriteOp>> ops;  // by replica, by part
+  std::vector<uint32_t> failed_replicas;
+  std::vector<v1::Part> pinned;
+};
+
+class PutCall {
+ public:
+  PutCall(Session& session, const PutOptions& options, const CallContext& context)
+      : session_(session), options_(options), context_(context) {}
+
+  std::vector<absl::Status> Run(absl::Span<const PutItem> values);
+
+ private:
+  void Admit(const PutItem& value, absl::Status* result);
+  void Start();
+  void TakeStarted(Item& item, const v1::PutResult& result, const ResponseNodes& nodes);
+  void TakeGrant(Item& item, const v1::Grant& grant, const ResponseNodes& nodes);
+  void Write();
+  void PrepareWrites(Item& item);
+  void Evaluate(Item& item);
+  void Commit();
+  void CommitUnknown(const absl::Status& failure, absl::Span<Item* const> committing);
+  void TakeCommitted(Item& item, const absl::Status& status);
+  void Abort();
+  void SendAborts(const CallContext& context);
+  void Stop(const absl::Status& ended);
+  void Finish(Item& item, absl::Status status);
+
+  std::vector<Item*> At(Stage stage);
+  size_t required_replicas() const;
+
+  Session& session_;
+  const PutOptions& options_;
+  const CallContext& context_;
+  std::vector<Item> items_;
+  absl::flat_hash_set<absl::string_view> keys_;
+  size_t unfinished_ = 0;
+};
+
+std::vector<absl::Status> PutCall::Run(absl::Span<const PutItem> values) {
+  std::vector<absl::Status> results(values.size());
+  session_.counters().puts.Add(values.size());
+  items_.reserve(values.size());
+  for (size_t i = 0; i < values.size(); ++i) Admit(values[i], &results[i]);
+  Backoff backoff(kAttemptBackoff, session_.random(), session_.waiter());
+  while (unfinished_ > 0) {
+    Start();
+    Write();
+    Commit();
+    Abort();
+    if (unfinished_ > 0 && !backoff.Pause(context_)) break;
+  }
+  const absl::Status ended = context_.Check(session_.clock());
+  for (Item* item : At(Stage::kPending)) {
+    Finish(*item, ended.ok() || absl::IsUnavailable(item->failure) ? item->failure : ended);
+  }
+  return results;
+}
+
+void PutCall::Admit(const PutItem& value, absl::Status* result) {
+  Item& item = items_.emplace_back();
+  item.value = &value;
+  item.result = result;
+  ++unfinished_;
+  item.size_bytes = TotalBytes(value.value);
+  absl::Status bad = CheckKey(value.key);
+  if (bad.ok() && value.parent.size() > kMaxKeyBytes) {
+    bad = Annotate(CheckKey(value.parent), "parent");
+  }
+  if (bad.ok() && !keys_.insert(value.key).second) {
+    bad = MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kDuplicateKey,
+                    "the key stands twice in the batch");
+  }
+  if (!bad.ok()) Finish(item, std::move(bad));
+}
+
+std::vector<Item*> PutCall::At(Stage stage) {
+  std::vector<Item*> found;
+  for (Item& item : items_) {
+    if (item.stage == stage) found.push_back(&item);
+  }
+  return found;
+}
+
+size_t PutCall::required_replicas() const {
+  const uint32_t wanted = std::max(options_.replicas, 1u);
+  return options_.min_replicas == 0 ? wanted : std::min(options_.min_replicas, wanted);
+}
+
+// Grants for everything that needs one.
+void PutCall::Start() {
+  const std::vector<Item*> starting = At(Stage::kPending);
+  v1::StartPutsRequest request;
+  request.set_request_id(session_.random().Next());
+  request.set_replicas(std::max(options_.replicas, 1u));
+  request.set_min_replicas(options_.min_replicas);
+  request.set_wait_for_space(options_.wait_for_space);
+  request.set_wait_for_writer(options_.wait_for_writer);
+  for (const Item* item : starting) {
+    v1::PutKey* put = request.add_puts();
+    put->set_key(item->value->key);
+    put->set_size_bytes(item->size_bytes);
+    put->set_parent(item->value->parent);
+  }
+  CallPolicy policy = kWritePolicy;
+  policy.may_hold = options_.wait_for_space || options_.wait_for_writer;
+  absl::StatusOr<v1::StartPutsResponse> response =
+      session_.Call(&MasterStub::StartPuts, std::move(request), context_, policy);
+  if (response.ok() && static_cast<size_t>(response->results_size()) != starting.size()) {
+    response = absl::InternalError("the master answered with another number of keys");
+  }
+  if (!response.ok()) {
+    for (Item* item : starting) Finish(*item, Annotate(response.status(), "start put"));
+    return;
+  }
+  const ResponseNodes nodes(response->nodes(), session_.peers());
+  for (size_t i = 0; i < starting.size(); ++i) {
+    TakeStarted(*starting[i], response->results(static_cast<int>(i)), nodes);
+  }
+}
+
+void PutCall::TakeStarted(Item& item, const v1::PutResult& result, const ResponseNodes& nodes) {
+  const absl::Status status = StatusFromProto(result.status());
+  if (status.ok()) return TakeGrant(item, result.grant(), nodes);
+  const Generation existing{result.existing_generation()};
+  if (absl::IsAlreadyExists(status) &&
+      std::find(item.past.begin(), item.past.end(), existing) != item.past.end()) {
+    return Finish(item, absl::OkStatus());  // an earlier attempt of ours, committed by its seal
+  }
+  item.failure = status;
+  // No node for the moment (a new leader, say): those who wait for space wait for that, too.
+  if (absl::IsUnavailable(status) && options_.wait_for_space) return;
+  // The writer may be an earlier attempt of ours whose abort has not arrived.
+  if (absl::IsAborted(status) && !item.past.empty()) return;
+  Finish(item, status);
+}
+
+void PutCall::TakeGrant(Item& item, const v1::Grant& grant, const ResponseNodes& nodes) {
+  item.stage = Stage::kGranted;
+  item.grant = grant;
+  item.past.push_back(Generation{grant.generation()});
+  item.replicas.clear();
+  item.failed_replicas.clear();
+  item.pinned.clear();
+  item.failure = absl::OkStatus();
+  for (const v1::Replica& replica : grant.replicas()) {
+    absl::StatusOr<ReplicaPlaces> places = nodes.Resolve(replica, item.size_bytes);
+    if (!places.ok()) {
+      item.failure = std::move(places).status();
+      item.is_final = true;
+      break;
+    }
+    item.replicas.push_back(*std::move(places));
+  }
+  if (item.failure.ok() && item.replicas.size() < required_replicas()) {
+    item.failure = MakeError(absl::StatusCode::kUnavailable, ErrorReason::kReplicasUnmet,
+                             absl::StrCat("the master granted ", item.replicas.size(),
+                                          " replicas of ", required_replicas()));
+  }
+  if (!item.failure.ok()) item.stage = Stage::kRefused;
+}
+
+// All parts of all replicas of all granted items.
+void PutCall::Write() {
+  const std::vector<Item*> writing = At(Stage::kGranted);
+  if (writing.empty()) return;
+  BatchIo io(session_.waiter(), session_.options().io);
+  for (Item* item : writing) {
+    PrepareWrites(*item);
+    for (size_t replica = 0; replica < item->ops.size(); ++replica) {
+      for (size_t part = 0; part < item->ops[replica].size(); ++part) {
+        io.Add(item->replicas[replica].parts[part].peer, &item->ops[replica][part],
+               /*has_alternative=*/true);
+      }
+    }
+  }
+  const absl::Status ended = io.Run(context_);
+  for (Item* item : writing) Evaluate(*item);
+  if (!ended.ok()) Stop(ended);
+}
+
+void PutCall::PrepareWrites(Item& item) {
+  item.ops.clear();
+  item.ops.resize(item.replicas.size());
+  for (size_t replica = 0; replica < item.replicas.size(); ++replica) {
+    const auto& parts = item.replicas[replica].parts;
+    transport::SpanCursor<const std::byte> from(item.value->value);
+    item.ops[replica].resize(parts.size());
+    for (size_t part = 0; part < parts.size(); ++part) {
+      WriteOp& op = item.ops[replica][part];
+      op.from = TakePieces(from, parts[part].extent.payload_bytes());
+      op.record = {.generation = Generation{item.grant.generation()},
+                   .name_space = session_.options().name_space,
+                   .key = item.value->key,
+                   .parent = item.value->parent,
+                   .extent = parts[part].extent,
+                   .object_bytes = item.size_bytes,
+                   .part_index = static_cast<uint16_t>(part),
+                   .part_count = static_cast<uint16_t>(parts.size()),
+                   .replica_index = static_cast<uint8_t>(replica)};
+    }
+  }
+}
+
+// A replica is good when all its parts are sealed.
+void PutCall::Evaluate(Item& item) {
+  size_t good = 0;
+  for (size_t replica = 0; replica < item.ops.size(); ++replica) {
+    bool is_good = true;
+    for (size_t part = 0; part < item.ops[replica].size(); ++part) {
+      const absl::Status& status = item.ops[replica][part].status;
+      if (status.ok()) continue;
+      is_good = false;
+      item.failure = status;
+      item.is_final = absl::IsInvalidArgument(status);
+      if (ReasonOf(status) == ErrorReason::kBytesPinned) {
+        item.pinned.push_back(
+            item.grant.replicas(static_cast<int>(replica)).parts(static_cast<int>(part)));
+      }
+    }
+    if (is_good) {
+      ++good;
+    } else {
+      item.failed_replicas.push_back(static_cast<uint32_t>(replica));
+    }
+  }
+  if (good >= required_replicas()) {
+    item.stage = Stage::kWritten;
+    return;
+  }
+  item.stage = Stage::kRefused;
+  if (good > 0) {
+    item.failure = MakeError(absl::StatusCode::kUnavailable, ErrorReason::kReplicasUnmet,
+                             absl::StrCat("wrote ", good, " replicas of ", required_replicas(),
+                                          ": ", item.failure.message()));
+  }
+}
+
+void PutCall::Commit() {
+  const std::vector<Item*> committing = At(Stage::kWritten);
+  if (committing.empty()) return;
+  v1::CommitPutsRequest request;
+  for (const Item* item : committing) {
+    v1::CommitPut* put = request.add_puts();
+    put->set_generation(item->grant.generation());
+    put->set_handle(item->grant.handle());
+    for (const uint32_t failed : item->failed_replicas) put->add_failed_replicas(failed);
+  }
+  absl::StatusOr<v1::CommitPutsResponse> response =
+      session_.Call(&MasterStub::CommitPuts, std::move(request), context_, kWritePolicy);
+  if (response.ok() && static_cast<size_t>(response->results_size()) != committing.size()) {
+    response = absl::InternalError("the master answered with another number of keys");
+  }
+  if (!response.ok()) return CommitUnknown(response.status(), committing);
+  for (size_t i = 0; i < committing.size(); ++i) {
+    TakeCommitted(*committing[i], StatusFromProto(response->results(static_cast<int>(i))));
+  }
+}
+
+// Sealed, and perhaps committed: the seals will tell the master, or did.
+void PutCall::CommitUnknown(const absl::Status& failure, absl::Span<Item* const> committing) {
+  absl::Status status = failure;
+  if (absl::IsUnavailable(failure)) {
+    status =
+        MakeError(absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline, failure.message());
+  }
+  status = Annotate(status, "commit: written, and may have been stored");
+  for (Item* item : committing) Finish(*item, status);
+}
+
+void PutCall::TakeCommitted(Item& item, const absl::Status& status) {
+  if (absl::IsAborted(status)) {
+    item.failure = status;
+    item.stage = Stage::kPending;
+    return;
+  }
+  if (!status.ok()) return Finish(item, Annotate(status, "commit"));
+  Replicas good;
+  for (uint32_t replica = 0; replica < item.replicas.size(); ++replica) {
+    if (std::find(item.failed_replicas.begin(), item.failed_replicas.end(), replica) ==
+        item.failed_replicas.end()) {
+      good.push_back(std::move(item.replicas[replica]));
+    }
+  }
+  session_.locations().Insert(
+      item.value->key,
+      std::make_shared<const Location>(Generation{item.grant.generation()}, item.grant.handle(),
+                                       item.size_bytes, std::move(good)));
+  session_.counters().put_bytes.Add(item.size_bytes);
+  Finish(item, absl::OkStatus());
+}
+
+// Grants that came to nothing are given back before the next attempt asks for new ones.
+void PutCall::Abort() {
+  const std::vector<Item*> refused = At(Stage::kRefused);
+  if (refused.empty()) return;
+  SendAborts(context_);
+  for (Item* item : refused) {
+    if (item->is_final) {
+      Finish(*item, item->failure);
+    } else {
+      item->stage = Stage::kPending;
+    }
+  }
+}
+
+void PutCall::SendAborts(const CallContext& context) {
+  v1::AbortPutsRequest request;
+  for (const Item* item : At(Stage::kRefused)) {
+    v1::AbortPut* put = request.add_puts();
+    put->set_generation(item->grant.generation());
+    put->set_handle(item->grant.handle());
+    for (const v1::Part& part : item->pinned) *put->add_pinned() = part;
+  }
+  // Whatever the answer: the grant's deadline does the same, later.
+  session_.Call(&MasterStub::AbortPuts, std::move(request), context, kReadPolicy).IgnoreError();
+}
+
+// The caller's time is over while bytes are on their way.
+void PutCall::Stop(const absl::Status& ended) {
+  for (Item* item : At(Stage::kWritten)) item->stage = Stage::kRefused;
+  if (absl::IsCancelled(ended)) {
+    const Clock& clock = session_.clock();
+    SendAborts(
+        {.deadline = std::min(context_.deadline, clock.Now() + kCancelAbortTimeout), .cancel = {}});
+  }
+  for (Item* item : At(Stage::kRefused)) {
+    Finish(*item, Annotate(ended, "while writing; may have been stored"));
+  }
+}
+
+void PutCall::Finish(Item& item, absl::Status status) {
+  *item.result = AnnotateKey(status, item.value->key);
+  item.stage = Stage::kDone;
+  --unfinished_;
+}
+
+}  // namespace
+
+std::vector<absl::Status> PutMany(Session& session, absl::Span<const PutItem> items,
+                                  const PutOptions& options, const CallContext& context) {
+  if (absl::Status bad = CheckBatch(items.size()); !bad.ok()) {
+    return std::vector<absl::Status>(items.size(), bad);
+  }
+  return PutCall(session, options, context).Run(items);
+}
+
+}  // namespace moonpool::client

@@ -1,0 +1,35 @@
+// The life of a put: one StartPuts, all parts of all replicas written and sealed in parallel, one
+// CommitPuts.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "client_sdk/core/session.h"
+#include "common/call_context.h"
+#include "moonpool/client.h"
+
+namespace moonpool::client {
+
+// Client::PutMany.
+//
+// OK is said after the master acknowledged the commit, never before. An attempt that cannot reach
+// the replicas it needs (a node died, bytes are pinned, a new leader took over) is aborted, with
+// the pinned parts named, and the put starts again under a new request id and generation,
+// kPutAttempts times in all and within the deadline.
+//
+// The node reports seals to the master (R3), so a put whose commit the client gave up may still
+// become readable: such errors say "may have been stored". A later attempt that finds the key taken
+// by one of its own generations is a success.
+//
+// Cancelled: open grants are aborted with one short call (kCancelAbortTimeout). At the deadline
+// there is no time for that: the master takes the grants back at their own deadline, and until then
+// answers other writers of these keys BEING_WRITTEN.
+std::vector<absl::Status> PutMany(Session& session, absl::Span<const PutItem> items,
+                                  const PutOptions& options, const CallContext& context);
+
+inline constexpr int kPutAttempts = 16;
+inline constexpr absl::Duration kCancelAbortTimeout = absl::Milliseconds(50);
+
+}  // namespace moonpool::client

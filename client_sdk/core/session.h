@@ -1,0 +1,133 @@
+// What all calls of one client share: the master, the peers, the locations, time and chance.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "client_sdk/core/backoff.h"
+#include "client_sdk/core/batch_io.h"
+#include "client_sdk/core/counters.h"
+#include "client_sdk/core/location_cache.h"
+#include "client_sdk/core/master_stub.h"
+#include "client_sdk/core/peers.h"
+#include "common/call_context.h"
+#include "common/log.h"
+#include "common/status_macros.h"
+#include "moonpool/client.h"
+#include "transport/waiter.h"
+
+namespace moonpool::client {
+
+struct SessionOptions {
+  std::string name_space = "default";
+  uint64_t client_id = 0;  // random per process
+  uint64_t seed = 0;       // of request ids and jitter: different in every process
+  bool verify = true;
+  absl::Duration timeout = absl::Seconds(10);  // of calls that give none
+  size_t location_cache_entries = 1 << 16;
+  PeersOptions peers;
+  BatchIoOptions io;
+};
+
+// How a call to the master behaves when things go slowly or wrong. All calls are idempotent (R14),
+// so each is repeated on UNAVAILABLE, and when one attempt took too long.
+struct CallPolicy {
+  // The master may hold the call until its timeout (waiting for space, for a writer, for holders):
+  // one attempt gets all the time there is. Otherwise an attempt gets a third of it.
+  bool may_hold = false;
+  BackoffOptions backoff = {};
+};
+
+// Reads give up early: a caller of a get can compute the bytes, so that waiting long for a master
+// is the wrong answer. With these pauses about a second goes by.
+inline constexpr CallPolicy kReadPolicy = {.backoff = {.initial = absl::Milliseconds(20),
+                                                       .max = absl::Milliseconds(400),
+                                                       .attempts_max = 6}};
+// Writes outlast a change of leader, up to the caller's deadline.
+inline constexpr CallPolicy kWritePolicy = {};
+
+// Thread-safe. Borrows master, waiter and logger.
+class Session {
+ public:
+  Session(MasterStub& master, transport::Waiter& waiter, const Logger& logger,
+          const SessionOptions& options);
+
+  const SessionOptions& options() const { return options_; }
+  const Clock& clock() const { return waiter_.clock(); }
+  transport::Waiter& waiter() { return waiter_; }
+  SharedRandom& random() { return random_; }
+  Counters& counters() { return counters_; }
+  const Counters& counters() const { return counters_; }
+  Peers& peers() { return peers_; }
+  LocationCache& locations() { return locations_; }
+
+  CallContext ContextOf(const CallOptions& call) const;
+
+  // Calls the master with a filled-in header, repeated as `policy` says; the last error when that
+  // does not help. FAILED_PRECONDITION/PEER_VERSION when it speaks another version.
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(absl::StatusOr<Response> (MasterStub::*method)(const Request&,
+                                                                               const CallContext&),
+                                Request request, const CallContext& context,
+                                const CallPolicy& policy);
+
+ private:
+  // All but the remaining time, which is each attempt's own.
+  void FillHeader(v1::RequestHeader* header);
+  CallContext NextAttempt(const CallContext& context, const CallPolicy& policy,
+                          v1::RequestHeader* header);
+  bool ShouldRepeat(const absl::Status& status, const CallContext& context) const;
+  static absl::Status CheckVersion(const v1::ResponseHeader& header);
+
+  const SessionOptions options_;
+  MasterStub& master_;
+  transport::Waiter& waiter_;
+  SharedRandom random_;
+  Counters counters_;
+  Peers peers_;
+  LocationCache locations_;  // refers to peers: goes first
+};
+
+template <typename Request, typename Response>
+absl::StatusOr<Response> Session::Call(
+    absl::StatusOr<Response> (MasterStub::*method)(const Request&, const CallContext&),
+    Request request, const CallContext& context, const CallPolicy& policy) {
+  FillHeader(request.mutable_header());
+  Backoff backoff(policy.backoff, random_, waiter_);
+  while (true) {
+    RETURN_IF_ERROR(context.Check(clock()));
+    const CallContext attempt = NextAttempt(context, policy, request.mutable_header());
+    absl::StatusOr<Response> response = (master_.*method)(request, attempt);
+    if (response.ok()) {
+      RETURN_IF_ERROR(CheckVersion(response->header()));
+      return response;
+    }
+    if (!ShouldRepeat(response.status(), context) || !backoff.Pause(context)) {
+      return response.status();
+    }
+  }
+}
+
+// Of keys, before anything is sent: INVALID_ARGUMENT with KEY_EMPTY, KEY_TOO_LONG.
+absl::Status CheckKey(absl::string_view key);
+// INVALID_ARGUMENT with BATCH_TOO_LARGE.
+absl::Status CheckBatch(size_t keys);
+// The status with the key in its detail.
+absl::Status AnnotateKey(const absl::Status& status, absl::string_view key);
+
+// Why the master has no location of a key, as a reader should see it: holders that are away for the
+// moment make a miss (NODE_LOST), since nobody can read the object now.
+absl::Status MissOf(const v1::Status& status, absl::string_view key);
+
+// From the cache or, with one call, from the master. NOT_FOUND with the reason of the miss.
+absl::StatusOr<LocationPtr> FindOrLocate(Session& session, absl::string_view key,
+                                         const CallContext& context);
+
+}  // namespace moonpool::client

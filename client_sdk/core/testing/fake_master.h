@@ -1,0 +1,115 @@
+// A master with the simplest semantics that satisfy the protocol, and faults on demand.
+//
+//   FakeMaster master(nodes, clock);
+//   master.Fail("CommitPuts", absl::UnavailableError("no leader"), {.times = 2});
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "client_sdk/core/master_stub.h"
+#include "client_sdk/core/testing/fake_nodes.h"
+#include "common/testing/fake_clock.h"
+
+namespace moonpool::client {
+
+struct FakeMasterFault {
+  int times = 1;
+  bool is_applied = false;  // the call takes effect, and its answer is lost
+};
+
+// Thread-safe, but `on_call`, `placement` and `stripe_bytes` are set while no call runs.
+class FakeMaster final : public MasterStub {
+ public:
+  FakeMaster(FakeNodes& nodes, FakeClock& clock) : nodes_(nodes), clock_(clock) {}
+
+  // The next calls of a method fail. With DEADLINE_EXCEEDED the clock goes to the call's deadline.
+  void Fail(absl::string_view method, absl::Status status, FakeMasterFault fault = {});
+  // Runs before a call is served, without a lock.
+  std::function<void(absl::string_view method)> on_call;
+  // Node names, first choice first; replica i goes to the i-th after a rotation by key. Empty: all.
+  std::vector<std::string> placement;
+  uint64_t stripe_bytes = 0;  // parts of this size, on different nodes; 0: one part
+  unsigned version_major = 1;
+
+  // What the master may do by itself.
+  void Evict(const std::string& key);
+  Generation GenerationOf(const std::string& key) const;
+  std::vector<std::string> NodesOf(const std::string& key) const;
+  // The seal report of a node arrives (R3): the grant is committed.
+  void CommitBySeal(const std::string& key);
+
+  int calls(absl::string_view method) const;
+  int calls() const;
+  std::vector<v1::Touch> touched() const;     // all of them, in order
+  std::vector<uint64_t> request_ids() const;  // of StartPuts
+  std::vector<v1::AbortPut> aborts() const;
+  size_t open_grants() const;
+
+  absl::StatusOr<v1::OpenNamespaceResponse> OpenNamespace(const v1::OpenNamespaceRequest& request,
+                                                          const CallContext& context) override;
+  absl::StatusOr<v1::StartPutsResponse> StartPuts(const v1::StartPutsRequest& request,
+                                                  const CallContext& context) override;
+  absl::StatusOr<v1::CommitPutsResponse> CommitPuts(const v1::CommitPutsRequest& request,
+                                                    const CallContext& context) override;
+  absl::StatusOr<v1::AbortPutsResponse> AbortPuts(const v1::AbortPutsRequest& request,
+                                                  const CallContext& context) override;
+  absl::StatusOr<v1::LocateResponse> Locate(const v1::LocateRequest& request,
+                                            const CallContext& context) override;
+  absl::StatusOr<v1::MatchPrefixResponse> MatchPrefix(const v1::MatchPrefixRequest& request,
+                                                      const CallContext& context) override;
+  absl::StatusOr<v1::ExistsResponse> Exists(const v1::ExistsRequest& request,
+                                            const CallContext& context) override;
+  absl::StatusOr<v1::RemoveResponse> Remove(const v1::RemoveRequest& request,
+                                            const CallContext& context) override;
+
+ private:
+  struct Object {
+    std::string key;
+    uint64_t size_bytes = 0;
+    uint64_t generation = 0;
+    uint32_t handle = 0;
+    std::vector<v1::Replica> replicas;
+  };
+  struct Fault {
+    std::string method;
+    absl::Status status;
+    FakeMasterFault fault;
+  };
+
+  template <typename Request, typename Response, typename Serve>
+  absl::StatusOr<Response> Run(absl::string_view method, const Request& request,
+                               const CallContext& context, Response response, Serve serve);
+  void StartPut(const v1::PutKey& put, uint64_t request_id, uint32_t replicas,
+                v1::PutResult* result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Object Place(const v1::PutKey& put, uint32_t replicas) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CommitOne(const v1::CommitPut& put) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status MissOf(const std::string& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Drop(const std::string& key, ErrorReason why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FillLocation(const Object& object, uint64_t lease_ms, v1::Location* location) const;
+  void FillNodes(google::protobuf::RepeatedPtrField<v1::NodeAddress>* nodes) const;
+
+  FakeNodes& nodes_;
+  FakeClock& clock_;
+  mutable absl::Mutex mutex_;
+  std::map<std::string, Object> live_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Object> granted_ ABSL_GUARDED_BY(mutex_);  // one open grant per key
+  std::map<std::pair<uint64_t, std::string>, uint64_t> by_request_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, ErrorReason> gone_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Fault> faults_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int> calls_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::Touch> touched_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint64_t> request_ids_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::AbortPut> aborts_ ABSL_GUARDED_BY(mutex_);
+  uint32_t counter_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace moonpool::client
