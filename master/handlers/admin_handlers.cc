@@ -1,0 +1,125 @@
+// GetStatus, ListNodes, Why.
+#include <utility>
+
+#include "common/error.h"
+#include "common/status_macros.h"
+#include "common/version.h"
+#include "master/handlers/handlers.h"
+#include "master/handlers/wire.h"
+
+namespace moonpool::master {
+namespace {
+
+void WriteTotals(const Totals& totals, v1::Totals* out) {
+  out->set_puts_started(totals.puts_started);
+  out->set_puts_committed(totals.puts_committed);
+  out->set_puts_refused(totals.puts_refused);
+  out->set_puts_aborted(totals.puts_aborted);
+  out->set_keys_located(totals.keys_located);
+  out->set_keys_missed(totals.keys_missed);
+  out->set_evicted(totals.evicted);
+  out->set_evicted_bytes(totals.evicted_bytes);
+  out->set_removed(totals.removed);
+  out->set_lost(totals.lost);
+}
+
+void WriteStatus(const StatusResult& status, v1::GetStatusResponse& out) {
+  out.set_term(status.term.value);
+  out.set_nodes_up(status.nodes_up);
+  out.set_nodes_known(status.nodes_known);
+  out.set_objects(status.objects);
+  out.set_used_bytes(status.used_bytes);
+  out.set_capacity_bytes(status.capacity_bytes);
+  out.set_open_grants(status.open_grants);
+  out.set_live_leases(status.live_leases);
+  out.set_leased_bytes(status.leased_bytes);
+  out.set_eviction_policy(status.eviction_policy);
+  for (const NamespaceStatus& name_space : status.namespaces) {
+    v1::NamespaceStatus* to = out.add_namespaces();
+    to->set_name(name_space.name);
+    to->set_fingerprint(name_space.fingerprint);
+    to->set_objects(name_space.objects);
+    to->set_bytes(name_space.bytes);
+  }
+  WriteTotals(status.totals, out.mutable_totals());
+}
+
+void WriteNode(const NodeStatus& node, v1::NodeStatus* out) {
+  AddressToProto(node.address, out->mutable_address());
+  out->set_rack(node.rack);
+  out->set_up(node.is_up);
+  out->set_inventory_complete(node.inventory_complete);
+  out->set_objects(node.parts);
+  out->set_used_bytes(node.used_bytes);
+  out->set_capacity_bytes(node.capacity_bytes);
+  out->set_last_heard_ms(ToWireMs(node.last_heard));
+  for (const SegmentStatus& segment : node.segments) {
+    v1::SegmentStatus* to = out->add_segments();
+    to->set_segment(segment.segment.value);
+    to->set_medium(segment.medium);
+    to->set_used_bytes(segment.used_bytes);
+    to->set_capacity_bytes(segment.capacity_bytes);
+    to->set_largest_free_bytes(segment.largest_free_bytes);
+  }
+}
+
+absl::Status CheckWhy(const v1::WhyRequest& request) {
+  RETURN_IF_ERROR(CheckLength("namespace", request.namespace_(), kMaxNamespaceBytes));
+  if (request.key().empty()) {
+    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kKeyEmpty,
+                     "the key is empty");
+  }
+  if (request.key().size() <= kMaxKeyBytes) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kKeyTooLong,
+                   "the key is longer than any key may be");
+}
+
+}  // namespace
+
+void Handlers::GetStatus(const v1::GetStatusRequest& request, absl::Time now,
+                         Done<v1::GetStatusResponse> done) {
+  absl::Status status = AdmitVersion(request.version());
+  if (!status.ok()) return std::move(done)(std::move(status), {});
+  v1::GetStatusResponse response;
+  SetVersion(response.mutable_version());
+  response.set_release(kReleaseVersion);
+  response.set_uptime_ms(ToWireMs(now - started_at_));
+  WriteStatus(core_.GetStatus(now), response);
+  std::move(done)(absl::OkStatus(), std::move(response));
+}
+
+void Handlers::ListNodes(const v1::ListNodesRequest& request, absl::Time now,
+                         Done<v1::ListNodesResponse> done) {
+  absl::Status status = AdmitVersion(request.version());
+  if (!status.ok()) return std::move(done)(std::move(status), {});
+  v1::ListNodesResponse response;
+  SetVersion(response.mutable_version());
+  for (const NodeStatus& node : core_.ListNodes(now)) WriteNode(node, response.add_nodes());
+  std::move(done)(absl::OkStatus(), std::move(response));
+}
+
+void Handlers::Why(const v1::WhyRequest& request, absl::Time now, Done<v1::WhyResponse> done) {
+  absl::Status status = AdmitVersion(request.version());
+  if (status.ok()) status = CheckWhy(request);
+  if (!status.ok()) return std::move(done)(std::move(status), {});
+  const absl::StatusOr<WhyResult> why = core_.Why(request.namespace_(), request.key(), now);
+  if (!why.ok()) return std::move(done)(why.status(), {});
+
+  v1::WhyResponse response;
+  SetVersion(response.mutable_version());
+  response.set_state(why->state);
+  response.set_explanation(why->explanation);
+  response.set_size_bytes(why->size_bytes);
+  response.set_generation(why->generation.value);
+  PlaceWriter places(core_);
+  places.Write(why->replicas, response.mutable_replicas());
+  places.WriteNodes(response.mutable_nodes());
+  response.set_parent(why->parent);
+  response.set_children(why->children);
+  response.set_lease_ms(ToWireMs(why->lease));
+  response.set_ago_ms(ToWireMs(why->ago));
+  response.set_policy(why->policy);
+  std::move(done)(absl::OkStatus(), std::move(response));
+}
+
+}  // namespace moonpool::master

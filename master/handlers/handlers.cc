@@ -1,0 +1,136 @@
+#include "master/handlers/handlers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/check.h"
+#include "common/error.h"
+#include "common/status_macros.h"
+#include "master/handlers/wire.h"
+
+namespace moonpool::master {
+namespace {
+
+absl::Status ShuttingDown() {
+  return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kShuttingDown,
+                   "the master is shutting down", {.hint = "retry at the next master"});
+}
+
+}  // namespace
+
+Handlers::Handlers(Core& core, const HandlersOptions& options, absl::Time now)
+    : core_(core),
+      options_(options),
+      started_at_(now),
+      waiters_(options_, counts_),
+      sessions_(options_, counts_),
+      seen_changes_(core.change_count()),
+      next_tick_(now + options_.tick_interval) {}
+
+Handlers::~Handlers() {
+  MP_CHECK(sessions_.size() == 0, "sessions outlive their handlers", sessions_.size());
+}
+
+absl::Status Handlers::AdmitVersion(const v1::Version& version) {
+  if (is_shut_down_) return ShuttingDown();
+  absl::Status status = CheckVersion(version);
+  if (!status.ok()) ++counts_.bad_requests;
+  return status;
+}
+
+absl::Status Handlers::Admit(const v1::RequestHeader& header, int batch) {
+  if (is_shut_down_) return ShuttingDown();
+  absl::Status status = CheckHeader(header);
+  if (status.ok()) status = CheckBatch(batch);
+  if (!status.ok()) ++counts_.bad_requests;
+  return status;
+}
+
+absl::Time Handlers::AnswerBy(const v1::RequestHeader& header, absl::Time now) const {
+  // A little before the caller gives up, so that it learns the reason and not just the time.
+  const absl::Duration timeout = header.timeout_ms() == 0
+                                     ? options_.max_wait
+                                     : std::min(options_.max_wait, FromWireMs(header.timeout_ms()));
+  return now + timeout - std::min(timeout / 10, absl::Milliseconds(50));
+}
+
+void Handlers::Cancel(CallId call, absl::Time now) {
+  if (call.value == 0) return;
+  waiters_.Cancel(call,
+                  MakeError(absl::StatusCode::kCancelled, ErrorReason::kCancelledByCaller,
+                            "the caller has gone"),
+                  now);
+  Settle(now);
+}
+
+absl::StatusOr<std::unique_ptr<NodeSession>> Handlers::OpenSession(NodeSession::OnReady on_ready,
+                                                                   absl::Time now) {
+  if (is_shut_down_) return ShuttingDown();
+  if (sessions_.full()) {
+    return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
+                     "too many node sessions are open", {.hint = "raise the limit of sessions"});
+  }
+  return std::make_unique<NodeSession>(core_, sessions_, std::move(on_ready), now);
+}
+
+void Handlers::OnNodeMessage(NodeSession& session, const v1::NodeMessage& message, absl::Time now) {
+  session.OnMessage(message, now);
+  Settle(now);
+}
+
+void Handlers::CloseSession(NodeSession& session, absl::Time now) {
+  session.Close(now);
+  Settle(now);
+}
+
+void Handlers::Settle(absl::Time now) {
+  bool is_changed = SendEffects();
+  if (core_.change_count() != seen_changes_) is_changed = true;
+  seen_changes_ = core_.change_count();
+  if (!is_changed) return;
+  waiters_.MarkChanged();
+  RetryWaiters(Waiters::Occasion::kCall, now);
+}
+
+bool Handlers::SendEffects() {
+  const Effects effects = core_.TakeEffects();
+  for (const FreeCommand& command : effects.frees) sessions_.Route(command);
+  return !effects.removes_done.empty();
+}
+
+void Handlers::RetryWaiters(Waiters::Occasion occasion, absl::Time now) {
+  if (!waiters_.pump_pending()) return;
+  waiters_.Pump(occasion, now);
+  if (SendEffects()) waiters_.MarkChanged();
+  // What the waiters changed themselves (they evict) concerns them again, but only from the next
+  // tick on: a call that changes something at each try must not be tried without end.
+  if (core_.change_count() != seen_changes_) waiters_changed_core_ = true;
+  seen_changes_ = core_.change_count();
+}
+
+void Handlers::Tick(absl::Time now) {
+  const bool has_more = core_.Tick(now);
+  sessions_.Tick(now);
+  waiters_.ExpireDue(now);
+  if (SendEffects() || core_.change_count() != seen_changes_ ||
+      std::exchange(waiters_changed_core_, false)) {
+    waiters_.MarkChanged();
+  }
+  seen_changes_ = core_.change_count();
+  RetryWaiters(Waiters::Occasion::kTick, now);
+  next_tick_ = has_more ? now : now + options_.tick_interval;
+}
+
+absl::Time Handlers::NextWakeup() const {
+  if (waiters_.pump_pending()) return absl::InfinitePast();
+  return std::min(next_tick_, waiters_.earliest_deadline());
+}
+
+void Handlers::Shutdown(absl::Time now) {
+  is_shut_down_ = true;
+  waiters_.FailAll(ShuttingDown(), now);
+  sessions_.EndAll(ShuttingDown(), now);
+  SendEffects();
+}
+
+}  // namespace moonpool::master

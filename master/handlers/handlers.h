@@ -1,0 +1,132 @@
+// The master's services without a wire under them: requests go to the core, answers come back, and
+// what has to wait waits here.
+//
+//   Core core(core_options, term, Random(seed));
+//   Handlers handlers(core, HandlersOptions{}, clock.Now());
+//   CallId call = handlers.StartPuts(request, clock.Now(),
+//       [](absl::Status status, v1::StartPutsResponse response) { ... });
+//   handlers.Cancel(call, clock.Now());        // the caller has gone
+//   ...
+//   while (...) handlers.Tick(clock.Now());    // no later than handlers.NextWakeup()
+//
+// No gRPC, threads, clocks or sockets: the edge (master/service) and the simulator drive it. Every
+// method runs to its end without blocking. Externally serialised, together with the core and all
+// sessions. `now` is a point on one monotonic line and never goes back.
+//
+// Done is called exactly once per call: before the method returns, or during any later one. It
+// must not call back into this object. With a status that is not OK the response means nothing.
+#pragma once
+
+#include <memory>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "master/core/core.h"
+#include "master/handlers/counts.h"
+#include "master/handlers/node_session.h"
+#include "master/handlers/options.h"
+#include "master/handlers/session_table.h"
+#include "master/handlers/waiters.h"
+#include "moonpool/v1/admin.pb.h"
+#include "moonpool/v1/master.pb.h"
+
+namespace moonpool::master {
+
+template <typename Response>
+using Done = absl::AnyInvocable<void(absl::Status, Response) &&>;
+
+class Handlers {
+ public:
+  // `core` is borrowed. Sessions are closed before this object dies.
+  Handlers(Core& core, const HandlersOptions& options, absl::Time now);
+  ~Handlers();
+  Handlers(const Handlers&) = delete;
+  Handlers& operator=(const Handlers&) = delete;
+
+  // --- MasterService. Requests are borrowed for the call. Everything from the wire is checked
+  // here or in the core: FAILED_PRECONDITION/PEER_VERSION, INVALID_ARGUMENT/BATCH_TOO_LARGE or
+  // BAD_ARGUMENT for a request as a whole. After Shutdown: UNAVAILABLE/SHUTTING_DOWN.
+
+  void OpenNamespace(const v1::OpenNamespaceRequest& request, absl::Time now,
+                     Done<v1::OpenNamespaceResponse> done);
+  // Waits when asked to; then, at the end of the caller's time, answers with the core's refusal of
+  // each key. A key that had to wait when there were too many waiters: LIMIT_REACHED.
+  CallId StartPuts(const v1::StartPutsRequest& request, absl::Time now,
+                   Done<v1::StartPutsResponse> done);
+  void CommitPuts(const v1::CommitPutsRequest& request, absl::Time now,
+                  Done<v1::CommitPutsResponse> done);
+  void AbortPuts(const v1::AbortPutsRequest& request, absl::Time now,
+                 Done<v1::AbortPutsResponse> done);
+  CallId Locate(const v1::LocateRequest& request, absl::Time now, Done<v1::LocateResponse> done);
+  void MatchPrefix(const v1::MatchPrefixRequest& request, absl::Time now,
+                   Done<v1::MatchPrefixResponse> done);
+  void Exists(const v1::ExistsRequest& request, absl::Time now, Done<v1::ExistsResponse> done);
+  // Waits for the confirmation of every holder; keys without it at the end of the caller's time
+  // are DEADLINE_EXCEEDED, and gone for readers.
+  CallId Remove(const v1::RemoveRequest& request, absl::Time now, Done<v1::RemoveResponse> done);
+  void ListObjects(const v1::ListObjectsRequest& request, absl::Time now,
+                   Done<v1::ListObjectsResponse> done);
+
+  // Ends a call that waits with CANCELLED; the grants that it would have brought are given back.
+  // Nothing for a call that is done.
+  void Cancel(CallId call, absl::Time now);
+
+  // --- AdminService.
+
+  void GetStatus(const v1::GetStatusRequest& request, absl::Time now,
+                 Done<v1::GetStatusResponse> done);
+  void ListNodes(const v1::ListNodesRequest& request, absl::Time now,
+                 Done<v1::ListNodesResponse> done);
+  void Why(const v1::WhyRequest& request, absl::Time now, Done<v1::WhyResponse> done);
+
+  // --- MembershipService: one NodeSession per stream, see node_session.h.
+
+  // RESOURCE_EXHAUSTED/LIMIT_REACHED, UNAVAILABLE/SHUTTING_DOWN.
+  absl::StatusOr<std::unique_ptr<NodeSession>> OpenSession(NodeSession::OnReady on_ready,
+                                                           absl::Time now);
+  void OnNodeMessage(NodeSession& session, const v1::NodeMessage& message, absl::Time now);
+  // The stream is gone, or has sent all that it had to. The session is of no use after it.
+  void CloseSession(NodeSession& session, absl::Time now);
+
+  // --- Time.
+
+  // Advances the core, ends waits and sessions whose time is over, tries the rest again.
+  void Tick(absl::Time now);
+  // When Tick is due: at once while something is left to do.
+  absl::Time NextWakeup() const;
+  // Ends all waits and sessions with UNAVAILABLE/SHUTTING_DOWN, and every later call. Idempotent.
+  void Shutdown(absl::Time now);
+
+  const HandlerCounts& counts() const { return counts_; }
+  size_t waiter_count() const { return waiters_.size(); }
+  size_t session_count() const { return sessions_.size(); }
+
+ private:
+  // What every call begins with: the master serves, and the header is right.
+  absl::Status Admit(const v1::RequestHeader& header, int batch = 0);
+  absl::Status AdmitVersion(const v1::Version& version);
+  // When a call that came now and says how much time it has is to be answered.
+  absl::Time AnswerBy(const v1::RequestHeader& header, absl::Time now) const;
+  // True when the put has to stand in the queue for space before it is tried.
+  bool HasToQueue(const v1::StartPutsRequest& request, absl::Time now);
+  // After the core was changed: sends its commands and tries who waits.
+  void Settle(absl::Time now);
+  // Routes the core's commands; true when a removal was confirmed.
+  bool SendEffects();
+  void RetryWaiters(Waiters::Occasion occasion, absl::Time now);
+
+  Core& core_;
+  const HandlersOptions options_;
+  const absl::Time started_at_;
+  HandlerCounts counts_;
+  Waiters waiters_;
+  SessionTable sessions_;
+  uint64_t seen_changes_ = 0;
+  absl::Time next_tick_;
+  bool waiters_changed_core_ = false;
+  bool is_shut_down_ = false;
+};
+
+}  // namespace moonpool::master

@@ -1,0 +1,281 @@
+// StartPuts, CommitPuts, AbortPuts.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "common/error.h"
+#include "common/rpc/status_proto.h"
+#include "common/status_macros.h"
+#include "master/handlers/handlers.h"
+#include "master/handlers/wire.h"
+
+namespace moonpool::master {
+namespace {
+
+struct PutAttempt {
+  v1::StartPutsResponse response;
+  std::vector<int> waiting;  // results that may fare better later
+  Waiter::Progress progress = Waiter::Progress::kDone;
+};
+
+void WriteOutcome(const PutOutcome& outcome, absl::Duration elapsed, PlaceWriter& places,
+                  v1::PutResult* out) {
+  if (!outcome.status.ok()) StatusToProto(outcome.status, out->mutable_status());
+  if (outcome.existing_generation.value != 0) {
+    out->set_existing_generation(outcome.existing_generation.value);
+  }
+  if (!outcome.grant.has_value()) return;
+  v1::Grant* grant = out->mutable_grant();
+  grant->set_generation(outcome.grant->generation.value);
+  grant->set_handle(outcome.grant->handle);
+  places.Write(outcome.grant->replicas, grant->mutable_replicas());
+  // The client counts from when it sent the request.
+  grant->set_deadline_ms(ToWireMs(outcome.grant->remaining + elapsed));
+}
+
+// `elapsed`: since the request came.
+absl::StatusOr<PutAttempt> TryPuts(Core& core, const v1::StartPutsRequest& request, bool may_wait,
+                                   WireCaller::Touches touches, absl::Duration elapsed,
+                                   absl::Time now) {
+  const WireCaller caller(request.header(), touches);
+  absl::InlinedVector<PutKey, 64> puts;
+  puts.reserve(static_cast<size_t>(request.puts_size()));
+  for (const v1::PutKey& put : request.puts()) {
+    puts.push_back({.key = put.key(), .size_bytes = put.size_bytes(), .parent = put.parent()});
+  }
+  ASSIGN_OR_RETURN(const std::vector<PutOutcome> outcomes,
+                   core.StartPuts({.caller = *caller,
+                                   .request_id = request.request_id(),
+                                   .puts = puts,
+                                   .replicas = request.replicas(),
+                                   .min_replicas = request.min_replicas(),
+                                   .wait_for_space = may_wait && request.wait_for_space(),
+                                   .wait_for_writer = may_wait && request.wait_for_writer()},
+                                  now));
+  PutAttempt attempt;
+  SetHeader(core.term(), attempt.response.mutable_header());
+  attempt.response.mutable_results()->Reserve(static_cast<int>(outcomes.size()));
+  PlaceWriter places(core);
+  for (const PutOutcome& outcome : outcomes) {
+    if (outcome.wait != Wait::kNone) {
+      attempt.waiting.push_back(attempt.response.results_size());
+      const bool wants_space =
+          outcome.wait == Wait::kSpace || attempt.progress == Waiter::Progress::kSpace;
+      attempt.progress = wants_space ? Waiter::Progress::kSpace : Waiter::Progress::kOther;
+    }
+    WriteOutcome(outcome, elapsed, places, attempt.response.add_results());
+  }
+  places.WriteNodes(attempt.response.mutable_nodes());
+  return attempt;
+}
+
+// Gives back what an answer that nobody will get has granted.
+void AbortGrants(Core& core, const v1::RequestHeader& header, const v1::StartPutsResponse& response,
+                 absl::Time now) {
+  std::vector<AbortPut> aborts;
+  for (const v1::PutResult& result : response.results()) {
+    if (!result.has_grant()) continue;
+    aborts.push_back(
+        {.generation = Generation{result.grant().generation()}, .handle = result.grant().handle()});
+  }
+  if (aborts.empty()) return;
+  const WireCaller caller(header, WireCaller::Touches::kIgnore);
+  core.AbortPuts(*caller, aborts, now).IgnoreError();
+}
+
+void CountRefusals(const v1::StartPutsResponse& response, HandlerCounts& counts) {
+  for (const v1::PutResult& result : response.results()) {
+    if (!result.has_grant()) counts.refused.Add(result.status().detail().reason());
+  }
+}
+
+class WaitingPut final : public Waiter {
+ public:
+  WaitingPut(Core& core, HandlerCounts& counts, const v1::StartPutsRequest& request,
+             v1::StartPutsResponse last, absl::Time now, Done<v1::StartPutsResponse> done)
+      : core_(core),
+        counts_(counts),
+        request_(request),
+        last_(std::move(last)),
+        arrived_at_(now),
+        done_(std::move(done)) {}
+
+  size_t key_count() const override { return static_cast<size_t>(request_.puts_size()); }
+
+  Progress Retry(absl::Time now) override { return Try(/*may_wait=*/true, now); }
+  void Expire(absl::Time now) override { Try(/*may_wait=*/false, now); }
+  void Fail(const absl::Status& status, absl::Time now) override {
+    AbortGrants(core_, request_.header(), last_, now);
+    std::move(done_)(status, {});
+  }
+
+ private:
+  Progress Try(bool may_wait, absl::Time now) {
+    absl::StatusOr<PutAttempt> attempt =
+        TryPuts(core_, request_, may_wait, WireCaller::Touches::kIgnore, now - arrived_at_, now);
+    if (!attempt.ok()) {
+      std::move(done_)(attempt.status(), {});
+      return Progress::kDone;
+    }
+    if (attempt->progress != Progress::kDone) {
+      last_ = std::move(attempt->response);
+      return attempt->progress;
+    }
+    CountRefusals(attempt->response, counts_);
+    std::move(done_)(absl::OkStatus(), std::move(attempt->response));
+    return Progress::kDone;
+  }
+
+  Core& core_;
+  HandlerCounts& counts_;
+  const v1::StartPutsRequest request_;
+  v1::StartPutsResponse last_;  // of the last attempt
+  const absl::Time arrived_at_;
+  Done<v1::StartPutsResponse> done_;
+};
+
+absl::Status CheckStartPuts(const v1::StartPutsRequest& request) {
+  if (request.replicas() > kMaxReplicas) {
+    return BadArgument(absl::StrCat("replicas is ", request.replicas(), "; at most ", kMaxReplicas,
+                                    " are allowed"));
+  }
+  if (request.min_replicas() > std::max(1u, request.replicas())) {
+    return BadArgument(
+        absl::StrCat("min_replicas is ", request.min_replicas(), ", more than replicas"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFailedReplicas(const v1::CommitPutsRequest& request) {
+  for (const v1::CommitPut& put : request.puts()) {
+    if (put.failed_replicas_size() > static_cast<int>(kMaxReplicas)) {
+      return BadArgument("failed_replicas names more replicas than there can be");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPinned(const v1::AbortPutsRequest& request) {
+  for (const v1::AbortPut& put : request.puts()) {
+    if (put.pinned_size() > static_cast<int>(kMaxReplicas * kMaxPartsPerReplica)) {
+      return BadArgument("pinned names more parts than there can be");
+    }
+  }
+  return absl::OkStatus();
+}
+
+template <typename Response>
+void WriteStatuses(const std::vector<absl::Status>& statuses, Response& response) {
+  for (const absl::Status& status : statuses) {
+    StatusToProto(status, response.add_results());
+  }
+}
+
+}  // namespace
+
+bool Handlers::HasToQueue(const v1::StartPutsRequest& request, absl::Time now) {
+  if (!request.wait_for_space() || !waiters_.anyone_waits_for_space() || waiters_.full()) {
+    return false;
+  }
+  // A put of what is there already needs no space and no turn.
+  KeyViews keys;
+  for (const v1::PutKey& put : request.puts()) keys.push_back(put.key());
+  const WireCaller caller(request.header(), WireCaller::Touches::kIgnore);
+  const absl::StatusOr<std::vector<absl::Status>> exists = core_.Exists(*caller, keys, now);
+  if (!exists.ok()) return false;
+  return std::any_of(exists->begin(), exists->end(), [](const absl::Status& status) {
+    return status.code() == absl::StatusCode::kNotFound;
+  });
+}
+
+CallId Handlers::StartPuts(const v1::StartPutsRequest& request, absl::Time now,
+                           Done<v1::StartPutsResponse> done) {
+  absl::Status status = Admit(request.header(), request.puts_size());
+  if (status.ok()) {
+    status = CheckStartPuts(request);
+    if (!status.ok()) ++counts_.bad_requests;
+  }
+  if (!status.ok()) {
+    std::move(done)(std::move(status), {});
+    return {};
+  }
+  CallId call;
+  if (HasToQueue(request, now)) {
+    call = waiters_.Add(std::make_unique<WaitingPut>(core_, counts_, request,
+                                                     v1::StartPutsResponse(), now, std::move(done)),
+                        Waiter::Progress::kSpace, AnswerBy(request.header(), now));
+    waiters_.MarkSpace();
+    return call;
+  }
+  absl::StatusOr<PutAttempt> attempt = TryPuts(
+      core_, request, /*may_wait=*/true, WireCaller::Touches::kApply, absl::ZeroDuration(), now);
+  if (!attempt.ok()) {
+    std::move(done)(attempt.status(), {});
+  } else if (attempt->progress == Waiter::Progress::kDone || waiters_.full()) {
+    for (const int index : attempt->waiting) {
+      v1::PutResult* result = attempt->response.mutable_results(index);
+      StatusToProto(TooManyWaiters(), result->mutable_status());
+    }
+    if (!attempt->waiting.empty()) ++counts_.waits_refused;
+    CountRefusals(attempt->response, counts_);
+    std::move(done)(absl::OkStatus(), std::move(attempt->response));
+  } else {
+    call = waiters_.Add(
+        std::make_unique<WaitingPut>(core_, counts_, request, std::move(attempt->response), now,
+                                     std::move(done)),
+        attempt->progress, AnswerBy(request.header(), now));
+  }
+  Settle(now);
+  return call;
+}
+
+void Handlers::CommitPuts(const v1::CommitPutsRequest& request, absl::Time now,
+                          Done<v1::CommitPutsResponse> done) {
+  absl::Status status = Admit(request.header(), request.puts_size());
+  if (status.ok()) status = CheckFailedReplicas(request);
+  if (!status.ok()) return std::move(done)(std::move(status), {});
+
+  const WireCaller caller(request.header());
+  std::vector<CommitPut> puts(static_cast<size_t>(request.puts_size()));
+  for (size_t i = 0; i < puts.size(); ++i) {
+    const v1::CommitPut& put = request.puts(static_cast<int>(i));
+    puts[i].generation = Generation{put.generation()};
+    puts[i].handle = put.handle();
+    puts[i].failed_replicas.assign(put.failed_replicas().begin(), put.failed_replicas().end());
+  }
+  const absl::StatusOr<std::vector<absl::Status>> results = core_.CommitPuts(*caller, puts, now);
+  v1::CommitPutsResponse response;
+  if (results.ok()) {
+    SetHeader(core_.term(), response.mutable_header());
+    WriteStatuses(*results, response);
+  }
+  std::move(done)(results.status(), std::move(response));
+  Settle(now);
+}
+
+void Handlers::AbortPuts(const v1::AbortPutsRequest& request, absl::Time now,
+                         Done<v1::AbortPutsResponse> done) {
+  absl::Status status = Admit(request.header(), request.puts_size());
+  if (status.ok()) status = CheckPinned(request);
+  if (!status.ok()) return std::move(done)(std::move(status), {});
+
+  const WireCaller caller(request.header());
+  std::vector<AbortPut> puts;
+  puts.reserve(static_cast<size_t>(request.puts_size()));
+  for (const v1::AbortPut& put : request.puts()) {
+    puts.push_back({.generation = Generation{put.generation()}, .handle = put.handle()});
+    for (const v1::Part& part : put.pinned()) puts.back().pinned.push_back(FromProto(part));
+  }
+  const absl::StatusOr<std::vector<absl::Status>> results = core_.AbortPuts(*caller, puts, now);
+  v1::AbortPutsResponse response;
+  if (results.ok()) {
+    SetHeader(core_.term(), response.mutable_header());
+    WriteStatuses(*results, response);
+  }
+  std::move(done)(results.status(), std::move(response));
+  Settle(now);
+}
+
+}  // namespace moonpool::master

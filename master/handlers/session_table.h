@@ -1,0 +1,49 @@
+// The sessions that are open, and which of them speaks for which node.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/types.h"
+#include "master/core/node_commands.h"
+#include "master/handlers/counts.h"
+#include "master/handlers/options.h"
+
+namespace moonpool::master {
+
+class NodeSession;
+
+// Externally serialised, with its sessions.
+class SessionTable {
+ public:
+  SessionTable(const HandlersOptions& options, HandlerCounts& counts)
+      : options_(options), counts_(counts) {}
+
+  void Add(NodeSession& session) { open_.push_back(&session); }
+  void Remove(NodeSession& session);
+  // From now on `session` gets the node's commands; the session before it is ended.
+  void Bind(NodeId node, NodeSession& session, absl::Time now);
+  // Nobody speaks for the node if `session` did.
+  void Unbind(NodeId node, NodeSession& session);
+
+  // To the session that it is for; dropped when there is none (the core repeats it).
+  void Route(const FreeCommand& command);
+  void Tick(absl::Time now);
+  void EndAll(const absl::Status& status, absl::Time now);
+
+  size_t size() const { return open_.size(); }
+  bool full() const { return open_.size() >= options_.max_sessions; }
+  const HandlersOptions& options() const { return options_; }
+  HandlerCounts& counts() { return counts_; }
+
+ private:
+  const HandlersOptions& options_;
+  HandlerCounts& counts_;
+  std::vector<NodeSession*> open_;  // in order of age, so that equal runs stay equal
+  absl::flat_hash_map<NodeId, NodeSession*> by_node_;
+};
+
+}  // namespace moonpool::master

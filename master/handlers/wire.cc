@@ -1,0 +1,140 @@
+#include "master/handlers/wire.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "common/error.h"
+#include "common/status_macros.h"
+#include "common/version.h"
+
+namespace moonpool::master {
+
+absl::Status BadArgument(absl::string_view message) {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument, message);
+}
+
+absl::Status CheckVersion(const v1::Version& version) {
+  if (version.major() == kWireMajor) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kPeerVersion,
+                   absl::StrCat("the peer speaks version ", version.major(), ".", version.minor(),
+                                ", this master ", kWireMajor, ".", kWireMinor),
+                   {.hint = "run clients, nodes and masters of one major version"});
+}
+
+absl::Status CheckLength(absl::string_view what, absl::string_view text, size_t bytes_max) {
+  if (text.size() <= bytes_max) return absl::OkStatus();
+  return BadArgument(
+      absl::StrCat(what, " has ", text.size(), " bytes; at most ", bytes_max, " are allowed"));
+}
+
+absl::Status CheckHeader(const v1::RequestHeader& header) {
+  RETURN_IF_ERROR(CheckVersion(header.version()));
+  RETURN_IF_ERROR(CheckLength("host_id", header.host_id(), kMaxLabelBytes));
+  RETURN_IF_ERROR(CheckLength("namespace", header.namespace_(), kMaxNamespaceBytes));
+  if (header.touched_size() > kMaxTouches) {
+    return BadArgument(absl::StrCat("touched names ", header.touched_size(), " objects; at most ",
+                                    kMaxTouches, " are allowed"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBatch(int count) {
+  if (static_cast<size_t>(count) <= kMaxBatchKeys) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, ErrorReason::kBatchTooLarge,
+      absl::StrCat("the batch has ", count, " keys; at most ", kMaxBatchKeys, " are allowed"),
+      {.hint = "split the batch"});
+}
+
+absl::Duration FromWireMs(uint64_t ms) {
+  constexpr uint64_t kYearMs = uint64_t{366} * 24 * 3600 * 1000;
+  return absl::Milliseconds(static_cast<int64_t>(std::min(ms, kYearMs)));
+}
+
+uint64_t ToWireMs(absl::Duration duration) {
+  return static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Milliseconds(duration)));
+}
+
+void SetVersion(v1::Version* version) {
+  version->set_major(kWireMajor);
+  version->set_minor(kWireMinor);
+}
+
+void SetHeader(Term term, v1::ResponseHeader* header) {
+  SetVersion(header->mutable_version());
+  header->set_term(term.value);
+}
+
+WireCaller::WireCaller(const v1::RequestHeader& header, Touches touches) {
+  if (touches == Touches::kApply) {
+    touched_.reserve(static_cast<size_t>(header.touched_size()));
+    for (const v1::Touch& touch : header.touched()) {
+      touched_.push_back({touch.handle(), Generation{touch.generation()}});
+    }
+  }
+  caller_ = Caller{.client_id = header.client_id(),
+                   .host_id = header.host_id(),
+                   .name_space = header.namespace_(),
+                   .timeout = header.timeout_ms() == 0 ? absl::InfiniteDuration()
+                                                       : FromWireMs(header.timeout_ms()),
+                   .touched = touched_};
+}
+
+KeyViews ViewsOf(const google::protobuf::RepeatedPtrField<std::string>& keys) {
+  return KeyViews(keys.begin(), keys.end());
+}
+
+Extent FromProto(const v1::Extent& extent) {
+  return Extent{SegmentId{extent.segment()}, extent.offset(), extent.length()};
+}
+
+Part FromProto(const v1::Part& part) {
+  return Part{NodeId{part.node_id()}, FromProto(part.extent())};
+}
+
+void PlaceWriter::Write(const Replicas& replicas,
+                        google::protobuf::RepeatedPtrField<v1::Replica>* out) {
+  for (const Replica& replica : replicas) {
+    v1::Replica* written = out->Add();
+    for (const Part& part : replica.parts) {
+      v1::Part* to = written->add_parts();
+      to->set_node_id(part.node.value);
+      v1::Extent* extent = to->mutable_extent();
+      extent->set_segment(part.extent.segment.value);
+      extent->set_offset(part.extent.offset);
+      extent->set_length(part.extent.length);
+      if (!nodes_.empty() && part.node == last_) continue;
+      last_ = part.node;
+      if (seen_.insert(part.node.value).second) nodes_.push_back(part.node);
+    }
+  }
+}
+
+void PlaceWriter::Write(const Location& location, absl::Duration elapsed, v1::Location* out) {
+  out->set_generation(location.generation.value);
+  out->set_handle(location.handle);
+  out->set_size_bytes(location.size_bytes);
+  Write(location.replicas, out->mutable_replicas());
+  // The client counts from when it sent the request; a lease that was given after a wait is as
+  // much longer for it.
+  if (location.lease > absl::ZeroDuration()) out->set_lease_ms(ToWireMs(location.lease + elapsed));
+}
+
+void PlaceWriter::WriteNodes(google::protobuf::RepeatedPtrField<v1::NodeAddress>* out) const {
+  for (const NodeId node : nodes_) {
+    const std::optional<NodeAddress> address = core_.AddressOf(node);
+    if (address.has_value()) AddressToProto(*address, out->Add());
+  }
+}
+
+void AddressToProto(const NodeAddress& address, v1::NodeAddress* out) {
+  out->set_node_id(address.node.value);
+  out->set_name(address.name);
+  out->set_incarnation(address.incarnation.value);
+  out->set_host_id(address.host_id);
+  out->set_tcp_address(address.tcp_address);
+  out->set_shm_path(address.shm_path);
+}
+
+}  // namespace moonpool::master

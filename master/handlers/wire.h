@@ -1,0 +1,80 @@
+// Between the messages of proto/ and the core's values. What arrives here was written by anybody:
+// each Check function says what is wrong with it as the caller's typed error.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/types.h"
+#include "master/core/commands.h"
+#include "master/core/core.h"
+#include "moonpool/v1/common.pb.h"
+#include "moonpool/v1/master.pb.h"
+
+namespace moonpool::master {
+
+inline constexpr size_t kMaxLabelBytes = 255;  // host, node and rack names, fingerprints
+inline constexpr size_t kMaxAddressBytes = 1024;
+inline constexpr int kMaxTouches = 4096;
+
+// FAILED_PRECONDITION/PEER_VERSION for another major.
+absl::Status CheckVersion(const v1::Version& version);
+absl::Status CheckHeader(const v1::RequestHeader& header);
+// INVALID_ARGUMENT/BATCH_TOO_LARGE.
+absl::Status CheckBatch(int count);
+// INVALID_ARGUMENT/BAD_ARGUMENT when `text` is longer than `bytes_max`.
+absl::Status CheckLength(absl::string_view what, absl::string_view text, size_t bytes_max);
+absl::Status BadArgument(absl::string_view message);
+
+// Any number of milliseconds from the wire, at most a year; and back, rounded down, never negative.
+absl::Duration FromWireMs(uint64_t ms);
+uint64_t ToWireMs(absl::Duration duration);
+
+void SetVersion(v1::Version* version);
+void SetHeader(Term term, v1::ResponseHeader* header);
+
+// The caller as the core knows it; borrows from the header.
+class WireCaller {
+ public:
+  enum class Touches { kApply, kIgnore };  // kIgnore: they were applied before
+  explicit WireCaller(const v1::RequestHeader& header, Touches touches = Touches::kApply);
+  WireCaller(const WireCaller&) = delete;
+  WireCaller& operator=(const WireCaller&) = delete;
+
+  const Caller& operator*() const { return caller_; }
+
+ private:
+  absl::InlinedVector<Touch, 16> touched_;
+  Caller caller_;
+};
+
+using KeyViews = absl::InlinedVector<absl::string_view, 64>;
+KeyViews ViewsOf(const google::protobuf::RepeatedPtrField<std::string>& keys);
+
+Extent FromProto(const v1::Extent& extent);
+Part FromProto(const v1::Part& part);
+
+// Fills one response: replicas, and the address of every node that they name, once each.
+class PlaceWriter {
+ public:
+  explicit PlaceWriter(const Core& core) : core_(core) {}
+
+  void Write(const Replicas& replicas, google::protobuf::RepeatedPtrField<v1::Replica>* out);
+  // `elapsed`: since the request came. Leases go from there on the wire.
+  void Write(const Location& location, absl::Duration elapsed, v1::Location* out);
+  void WriteNodes(google::protobuf::RepeatedPtrField<v1::NodeAddress>* out) const;
+
+ private:
+  const Core& core_;
+  NodeId last_;
+  absl::InlinedVector<NodeId, 8> nodes_;  // in order of appearance
+  absl::flat_hash_set<uint32_t> seen_;
+};
+
+void AddressToProto(const NodeAddress& address, v1::NodeAddress* out);
+
+}  // namespace moonpool::master
