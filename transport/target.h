@@ -15,7 +15,8 @@ namespace moonpool::transport {
 // The right to write the payload of one extent under one generation, until a newer generation
 // claims any of its bytes (rule R2) or it is sealed. A newer claim waits for the step that is
 // running, so steps are short (one non-blocking receive) and a late writer never writes a byte
-// into the extent of the next owner. Destroying it gives up what was not sealed.
+// into the extent of the next owner. Destroying it gives up what was not sealed (and nothing of a
+// claim that has superseded it).
 class WriteClaim {
  public:
   virtual ~WriteClaim() = default;
@@ -54,8 +55,9 @@ class Target {
   virtual absl::StatusOr<ConstBytes> OpenRead(Generation generation, const Extent& extent) = 0;
 
   // Takes the extent for a generation. Older owners of any of its bytes are superseded (their
-  // records go, their headers are invalidated). INVALID_ARGUMENT: outside every segment, or
-  // unaligned. FAILED_PRECONDITION/STALE_TERM or STALE_GENERATION: the term is older than the
+  // records go, their headers are invalidated). A repeated claim of the same generation (a retry on
+  // another connection) supersedes the earlier claim, too. INVALID_ARGUMENT: outside every segment,
+  // or unaligned. FAILED_PRECONDITION/STALE_TERM or STALE_GENERATION: the term is older than the
   // newest seen, or a newer owner has some byte. ALREADY_EXISTS: this very generation is sealed
   // here already (a repeated write: discard the payload, the seal will be OK).
   // UNAVAILABLE/BYTES_PINNED: a view or a mapped writer holds some byte.

@@ -1,0 +1,94 @@
+#include "transport/tcp/tcp_channel.h"
+
+#include <utility>
+
+#include "common/status_macros.h"
+#include "transport/stream/connect.h"
+
+namespace moonpool::transport {
+namespace {
+
+// Streams are loaded in steps of this: small ops stay together on one socket, where they share
+// system calls, and large ones spread.
+constexpr uint64_t kSpreadBytes = 256 * 1024;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ClientStream>> OpenTcpStream(const SocketAddress& address,
+                                                            Incarnation incarnation,
+                                                            const TcpClientOptions& options) {
+  ASSIGN_OR_RETURN(UniqueFd fd, NewStreamSocket(address.family()));
+  TuneTcp(fd.get(),
+          {.congestion_control = options.congestion_control,
+           .send_buffer_bytes = options.send_buffer_bytes,
+           .receive_buffer_bytes = options.receive_buffer_bytes},
+          address.is_loopback());
+  RETURN_IF_ERROR(StartConnect(fd.get(), address));
+  return std::make_unique<ClientStream>(
+      std::move(fd), HelloFor(incarnation, options.client_id, 0),
+      ClientStream::Limits{options.outstanding_ops_max, options.outstanding_bytes_max}, nullptr);
+}
+
+TcpChannel::TcpChannel(const SocketAddress& address, Incarnation incarnation,
+                       const TcpClientOptions& options, std::unique_ptr<ClientStream> first)
+    : address_(address), incarnation_(incarnation), options_(options) {
+  streams_.push_back(std::move(first));
+}
+
+absl::Status TcpChannel::failure() const {
+  for (const auto& stream : streams_) RETURN_IF_ERROR(stream->failure());
+  return absl::OkStatus();
+}
+
+// The least loaded stream in steps of kSpreadBytes, the first of equals; a new one when all are
+// loaded and there may be more.
+absl::StatusOr<ClientStream*> TcpChannel::ChooseStream() {
+  ClientStream* best = nullptr;
+  for (const auto& stream : streams_) {
+    if (best == nullptr ||
+        stream->outstanding_bytes() / kSpreadBytes < best->outstanding_bytes() / kSpreadBytes) {
+      best = stream.get();
+    }
+  }
+  if (best->outstanding_bytes() < kSpreadBytes || streams_.size() >= options_.streams) return best;
+  ASSIGN_OR_RETURN(auto stream, OpenTcpStream(address_, incarnation_, options_));
+  streams_.push_back(std::move(stream));
+  return streams_.back().get();
+}
+
+template <typename Op>
+absl::Status TcpChannel::SubmitOp(Op* op) {
+  RETURN_IF_ERROR(Validate(*op));
+  RETURN_IF_ERROR(failure());
+  ASSIGN_OR_RETURN(ClientStream* const stream, ChooseStream());
+  return stream->Add(op);
+}
+
+bool TcpChannel::Progress() {
+  bool progressed = false;
+  for (const auto& stream : streams_) progressed |= stream->Progress();
+  return progressed;
+}
+
+size_t TcpChannel::outstanding() const {
+  size_t count = 0;
+  for (const auto& stream : streams_) count += stream->outstanding();
+  return count;
+}
+
+void TcpChannel::AppendWaits(std::vector<pollfd>* waits) const {
+  for (const auto& stream : streams_) stream->AppendWaits(waits);
+}
+
+void TcpChannel::Abandon(const absl::Status& status) {
+  for (const auto& stream : streams_) stream->Fail(status);
+}
+
+bool TcpChannel::healthy() const {
+  for (const auto& stream : streams_) {
+    if (!stream->IsHealthy()) return false;
+  }
+  return true;
+}
+
+}  // namespace moonpool::transport

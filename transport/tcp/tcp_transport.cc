@@ -1,0 +1,59 @@
+#include "transport/tcp/tcp_transport.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/error.h"
+#include "common/status_macros.h"
+#include "transport/stream/connect.h"
+#include "transport/tcp/resolve.h"
+#include "transport/tcp/tcp_channel.h"
+
+namespace moonpool::transport {
+namespace {
+
+class TcpTransport final : public Transport {
+ public:
+  TcpTransport(TcpClientOptions options, const Clock& clock)
+      : options_(std::move(options)), clock_(clock) {}
+
+  absl::string_view name() const override { return "tcp"; }
+  bool Reaches(const PeerAddress& peer) const override { return !peer.tcp_address.empty(); }
+
+  absl::StatusOr<std::unique_ptr<Channel>> Connect(const PeerAddress& peer,
+                                                   const CallContext& context) override {
+    absl::StatusOr<std::unique_ptr<Channel>> channel = TryConnect(peer, context);
+    if (channel.ok()) return channel;
+    return Annotate(channel.status(),
+                    absl::StrCat("connect to ", peer.name, " at ", peer.tcp_address));
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<Channel>> TryConnect(const PeerAddress& peer,
+                                                      const CallContext& context) {
+    const ConnectDeadline deadline(context, options_.connect_timeout, clock_);
+    RETURN_IF_ERROR(deadline.Check());
+    absl::StatusOr<SocketAddress> address = Resolve(peer.tcp_address, deadline.context(), clock_);
+    if (!address.ok()) {
+      RETURN_IF_ERROR(deadline.Check());  // says better why the look-up ended
+      return address.status();
+    }
+    ASSIGN_OR_RETURN(auto stream, OpenTcpStream(*address, peer.incarnation, options_));
+    RETURN_IF_ERROR(AwaitReady(*stream, deadline, clock_));
+    return std::make_unique<TcpChannel>(*address, peer.incarnation, options_, std::move(stream));
+  }
+
+  const TcpClientOptions options_;
+  const Clock& clock_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> NewTcpTransport(TcpClientOptions options, const Clock& clock) {
+  options.streams = std::max<size_t>(options.streams, 1);
+  options.outstanding_ops_max = std::max<size_t>(options.outstanding_ops_max, 1);
+  return std::make_unique<TcpTransport>(std::move(options), clock);
+}
+
+}  // namespace moonpool::transport
