@@ -22,10 +22,10 @@ struct DevClusterOptions {
   size_t nodes = 1;
   uint64_t dram_bytes = uint64_t{256} << 20;  // of each node
   std::string master_listen = "127.0.0.1:0";
-  std::vector<std::string> master_args;  // passed on, e.g. --eviction-policy
-  std::vector<std::string> node_args;
-  bool verbose = false;     // logs to stderr instead of files
-  std::string program_dir;  // empty = where this program lies
+  std::vector<std::string> master_args = {};  // passed on, e.g. --eviction-policy
+  std::vector<std::string> node_args = {};
+  bool verbose = false;          // logs to stderr instead of files
+  std::string program_dir = {};  // empty = where this program lies
   absl::Duration start_timeout = absl::Seconds(60);
   int stop_fd = -1;  // readable: give up starting
 };

@@ -1,0 +1,209 @@
+#include "bench/data/data_suite.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "bench/limits/memory_copy.h"
+#include "bench/limits/raw_tcp.h"
+#include "bench/measure/stopwatch.h"
+#include "common/random.h"
+#include "common/status_macros.h"
+
+namespace moonpool::bench {
+namespace {
+
+struct SizeClass {
+  size_t bytes;
+  const char* name;
+  size_t batch;  // of the batched calls: 32, less where the buffers would be huge
+};
+constexpr SizeClass kSizes[] = {{size_t{4} << 10, "4k", 32},
+                                {size_t{64} << 10, "64k", 32},
+                                {size_t{1} << 20, "1m", 32},
+                                {size_t{16} << 20, "16m", 4}};
+constexpr size_t kMiBIndex = 2;
+constexpr size_t kThreadCounts[] = {1, 4};
+constexpr size_t kRawSockets = 2;  // as many as the client uses per node (ClientOptions)
+
+// "shm_get_1m_1t_b32": 1 MiB objects, one thread, 32 per call.
+std::string CaseName(const std::string& path, const char* operation, const char* size,
+                     size_t threads, size_t batch) {
+  return absl::StrCat(path, "_", operation, "_", size, "_", threads, "t_b", batch);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DataSuite>> DataSuite::Prepare(DataSuiteOptions options) {
+  std::unique_ptr<DataSuite> suite(new DataSuite(std::move(options)));
+  if (!suite->options_.with_pool) return suite;
+  for (const auto& [name, path] : {std::pair("shm", Path::kShm), std::pair("tcp", Path::kTcp)}) {
+    Lane lane;
+    lane.name = name;
+    ASSIGN_OR_RETURN(lane.reader, suite->Connect(path, true));
+    ASSIGN_OR_RETURN(lane.writer, suite->Connect(path, true));
+    suite->lanes_.push_back(std::move(lane));
+  }
+  ASSIGN_OR_RETURN(suite->unverified_, suite->Connect(Path::kTcp, false));
+  RETURN_IF_ERROR(suite->StoreAndLearn());
+  return suite;
+}
+
+DataSuite::~DataSuite() {
+  for (const StoredObjects& objects : objects_) (void)lanes_[0].writer->Remove(objects.keys);
+}
+
+absl::StatusOr<std::unique_ptr<Client>> DataSuite::Connect(Path path, bool verify) const {
+  return Client::Connect({.masters = options_.masters,
+                          .name_space = options_.name_space,
+                          .path = path,
+                          .verify = verify,
+                          .tcp_streams = kRawSockets});
+}
+
+absl::Status DataSuite::StoreAndLearn() {
+  const std::string prefix = absl::StrCat("bench/", EntropySeed(), "/");
+  for (const SizeClass& size : kSizes) {
+    ASSIGN_OR_RETURN(StoredObjects objects,
+                     StoreObjects(*lanes_[0].writer, absl::StrCat(prefix, size.name, "/"),
+                                  size.bytes, ObjectCount(size.bytes)));
+    objects_.push_back(std::move(objects));
+    for (Lane& lane : lanes_) RETURN_IF_ERROR(Learn(*lane.reader, objects_.back()));
+  }
+  return Learn(*unverified_, objects_[kMiBIndex]);
+}
+
+// At least two batches of the largest.
+size_t DataSuite::ObjectCount(size_t size) const {
+  return std::max<size_t>(options_.read_set_bytes / size, 8);
+}
+
+uint64_t DataSuite::NeededBytes(const DataSuiteOptions& options) {
+  uint64_t bytes = options.put_set_bytes;
+  for (const SizeClass& size : kSizes) {
+    bytes += std::max<uint64_t>(options.read_set_bytes, 8 * size.bytes);
+  }
+  return bytes + bytes / 4;  // part headers, alignment
+}
+
+void DataSuite::AddLimits(size_t size_index, std::vector<Case>* cases) const {
+  const SizeClass& size = kSizes[size_index];
+  for (const Direction direction : {Direction::kGet, Direction::kPut}) {
+    const char* const operation = direction == Direction::kGet ? "get" : "put";
+    const uint64_t set_bytes =
+        direction == Direction::kGet ? options_.read_set_bytes : options_.put_set_bytes;
+    const RawTcpOptions raw = {.direction = direction,
+                               .size = size.bytes,
+                               .many = std::max<size_t>(set_bytes / size.bytes, 8),
+                               .sockets = kRawSockets};
+    auto copy = std::make_shared<std::unique_ptr<MemoryCopy>>();
+    cases->push_back({.name = absl::StrCat("memcpy_", operation, "_", size.name),
+                      .measure = [raw, copy](absl::Duration time) -> absl::StatusOr<Reading> {
+                        if (*copy == nullptr) {
+                          copy->reset(new MemoryCopy(raw.direction, raw.size, raw.many));
+                        }
+                        return Reading{.rate = (*copy)->GigabytesPerSecond(time)};
+                      }});
+    cases->push_back({.name = absl::StrCat("raw_tcp_", operation, "_", size.name),
+                      .measure = [raw](absl::Duration time) -> absl::StatusOr<Reading> {
+                        ASSIGN_OR_RETURN(const double rate, RawTcpBulk(raw, time));
+                        return Reading{.rate = rate};
+                      }});
+    cases->push_back({.name = absl::StrCat("raw_tcp_", operation, "_", size.name, "_single"),
+                      .measure = [raw](absl::Duration time) -> absl::StatusOr<Reading> {
+                        ASSIGN_OR_RETURN(const LatencyHistogram calls, RawTcpRequests(raw, time));
+                        return Reading{
+                            .rate = GigabytesPer(calls.count() * raw.size, calls.total()),
+                            .p50_us = calls.QuantileMicros(0.5)};
+                      }});
+  }
+}
+
+void DataSuite::AddPoolCases(size_t size_index, std::vector<Case>* cases) {
+  const SizeClass& size = kSizes[size_index];
+  for (Lane& lane : lanes_) {
+    for (const size_t threads : kThreadCounts) {
+      for (const size_t batch : {size_t{1}, size.batch}) {
+        const TrafficShape shape = {.size = size.bytes, .threads = threads, .batch = batch};
+        cases->push_back({.name = CaseName(lane.name, "get", size.name, threads, batch),
+                          .measure = [this, &lane, shape, size_index](absl::Duration time) {
+                            return MeasureGets(*lane.reader, objects_[size_index], shape, time);
+                          }});
+        cases->push_back({.name = CaseName(lane.name, "put", size.name, threads, batch),
+                          .measure = [this, &lane, shape](absl::Duration time) {
+                            return MeasurePuts(*lane.writer, "bench-put/", options_.put_set_bytes,
+                                               shape, time);
+                          }});
+      }
+    }
+  }
+}
+
+void DataSuite::AddSpecialCases(std::vector<Case>* cases) {
+  const SizeClass& size = kSizes[kMiBIndex];
+  const TrafficShape shape = {.size = size.bytes, .threads = 1, .batch = size.batch};
+  cases->push_back(
+      {.name = "tcp_get_1m_1t_b32_unverified", .measure = [this, shape](absl::Duration time) {
+         return MeasureGets(*unverified_, objects_[kMiBIndex], shape, time);
+       }});
+  cases->push_back({.name = "shm_view_1m", .measure = [this](absl::Duration time) {
+                      return MeasureViews(*lanes_[0].reader, objects_[kMiBIndex], time);
+                    }});
+}
+
+std::vector<Case> DataSuite::Cases() {
+  std::vector<Case> cases;
+  for (size_t i = 0; i < std::size(kSizes); ++i) {
+    AddLimits(i, &cases);
+    if (options_.with_pool) AddPoolCases(i, &cases);
+    if (options_.with_pool && i == kMiBIndex) AddSpecialCases(&cases);
+  }
+  return cases;
+}
+
+std::vector<Figure> DataSuite::Figures() {
+  std::vector<Figure> figures;
+  const auto rate = [&](const std::string& name, const std::string& of, const std::string& over,
+                        double at_least) {
+    figures.push_back({.name = name,
+                       .of = of,
+                       .over = over,
+                       .bound = at_least > 0 ? Bound::kAtLeast : Bound::kNone,
+                       .limit = at_least});
+  };
+  const auto latency = [&](const std::string& name, const std::string& of, const std::string& over,
+                           double at_most) {
+    figures.push_back({.name = name,
+                       .of = of,
+                       .field = Field::kP50Micros,
+                       .over = over,
+                       .bound = at_most > 0 ? Bound::kAtMost : Bound::kNone,
+                       .limit = at_most});
+  };
+  rate("shm_get_1m_vs_memcpy", "shm_get_1m_1t_b1", "memcpy_get_1m", 1.0);
+  rate("shm_put_1m_vs_memcpy", "shm_put_1m_1t_b1", "memcpy_put_1m", 0);
+  rate("shm_get_64k_vs_memcpy", "shm_get_64k_1t_b1", "memcpy_get_64k", 0);
+  rate("shm_get_16m_vs_memcpy", "shm_get_16m_1t_b1", "memcpy_get_16m", 0);
+  rate("shm_get_1m_batch_vs_memcpy", "shm_get_1m_1t_b32", "memcpy_get_1m", 0);
+  rate("shm_put_1m_batch_vs_memcpy", "shm_put_1m_1t_b32", "memcpy_put_1m", 0);
+  latency("shm_get_4k_p50_us", "shm_get_4k_1t_b1", "", 0);
+  latency("shm_view_p50_us", "shm_view_1m", "", 5);
+  rate("tcp_get_1m_vs_raw", "tcp_get_1m_1t_b32", "raw_tcp_get_1m", 0.75);
+  rate("tcp_put_1m_vs_raw", "tcp_put_1m_1t_b32", "raw_tcp_put_1m", 0.75);
+  rate("tcp_get_64k_vs_raw", "tcp_get_64k_1t_b32", "raw_tcp_get_64k", 0);
+  latency("tcp_get_1m_single_p50_vs_raw", "tcp_get_1m_1t_b1", "raw_tcp_get_1m_single", 1.25);
+  latency("tcp_get_4k_p50_vs_raw", "tcp_get_4k_1t_b1", "raw_tcp_get_4k_single", 0);
+  rate("shm_get_1m_4t_vs_1t", "shm_get_1m_4t_b32", "shm_get_1m_1t_b32", 0);
+  rate("shm_put_1m_4t_vs_1t", "shm_put_1m_4t_b32", "shm_put_1m_1t_b32", 0);
+  rate("tcp_get_1m_4t_vs_1t", "tcp_get_1m_4t_b32", "tcp_get_1m_1t_b32", 0);
+  rate("tcp_put_1m_4t_vs_1t", "tcp_put_1m_4t_b32", "tcp_put_1m_1t_b32", 0);
+  figures.push_back({.name = "checksum_cost_tcp_1m",
+                     .of = "tcp_get_1m_1t_b32",
+                     .over = "tcp_get_1m_1t_b32_unverified",
+                     .bound = Bound::kAtMost,
+                     .limit = 0.2,
+                     .is_loss = true});
+  return figures;
+}
+
+}  // namespace moonpool::bench

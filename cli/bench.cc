@@ -1,0 +1,184 @@
+// moonpool bench: the product beside the limits of this machine.
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "bench/data/data_suite.h"
+#include "bench/suite/ratios.h"
+#include "bench/suite/rounds.h"
+#include "cli/commands.h"
+#include "cli/control_bench/control_suite.h"
+#include "cli/dev_cluster/dev_cluster.h"
+#include "cli/dev_cluster/stop_fd.h"
+#include "cli/output/progress.h"
+#include "cli/output/table.h"
+#include "common/clock.h"
+#include "common/config/units.h"
+#include "common/status_macros.h"
+#include "common/version.h"
+
+namespace moonpool::cli {
+namespace {
+
+struct Arguments {
+  std::string suite = "all";
+  int rounds = 5;
+  double seconds = 0.2;
+  bool quick = false;
+  uint64_t dram_bytes = 0;
+  std::string json_file;
+};
+
+struct Outcome {
+  std::vector<bench::CaseResult> cases;
+  std::vector<bench::FigureResult> figures;
+};
+
+// What is measured, and what it borrows.
+struct Plan {
+  std::unique_ptr<bench::DataSuite> data;
+  std::unique_ptr<ControlSuite> control;
+  std::vector<bench::Case> cases;
+  std::vector<bench::Figure> figures;
+
+  void Add(std::vector<bench::Case> more_cases, std::vector<bench::Figure> more_figures) {
+    for (bench::Case& one : more_cases) cases.push_back(std::move(one));
+    for (bench::Figure& one : more_figures) figures.push_back(std::move(one));
+  }
+};
+
+absl::StatusOr<Plan> MakePlan(const Session& session, const Arguments& arguments,
+                              const std::vector<std::string>& masters) {
+  Plan plan;
+  if (arguments.suite != "control") {
+    ASSIGN_OR_RETURN(plan.data,
+                     bench::DataSuite::Prepare({.masters = masters,
+                                                .name_space = session.name_space,
+                                                .with_pool = arguments.suite != "limits"}));
+    plan.Add(plan.data->Cases(), bench::DataSuite::Figures());
+  }
+  if (arguments.suite == "all" || arguments.suite == "control") {
+    ASSIGN_OR_RETURN(plan.control, ControlSuite::Prepare(masters[0], session.name_space));
+    plan.Add(plan.control->Cases(), ControlSuite::Figures());
+  }
+  return plan;
+}
+
+absl::StatusOr<Outcome> Measure(const Plan& plan, const Arguments& arguments) {
+  const SteadyClock clock;
+  const auto rounds = static_cast<uint64_t>(arguments.rounds);
+  Progress progress("bench", plan.cases.size() * rounds, clock);
+  bench::RoundsOptions options;
+  options.rounds = arguments.rounds;
+  options.time_per_case = absl::Seconds(arguments.seconds);
+  options.on_progress = [&progress](size_t done, const std::string& name) {
+    progress.Update(done, name);
+  };
+  Outcome outcome;
+  ASSIGN_OR_RETURN(outcome.cases, bench::RunRounds(plan.cases, options));
+  outcome.figures = bench::Evaluate(plan.figures, outcome.cases);
+  return outcome;
+}
+
+// Against a cluster of its own, unless --master names one.
+absl::StatusOr<Outcome> Bench(const Session& session, const Arguments& arguments, bool has_master) {
+  std::vector<std::string> masters = session.masters;
+  std::unique_ptr<dev::DevCluster> cluster;
+  if (!has_master && arguments.suite != "limits") {
+    const uint64_t dram_bytes =
+        arguments.dram_bytes > 0 ? arguments.dram_bytes : bench::DataSuite::NeededBytes({});
+    ASSIGN_OR_RETURN(cluster, dev::DevCluster::Start({.nodes = 1, .dram_bytes = dram_bytes}));
+    masters = {cluster->master_address()};
+  }
+  ASSIGN_OR_RETURN(const Plan plan, MakePlan(session, arguments, masters));
+  return Measure(plan, arguments);
+}
+
+std::string Range(const bench::Samples& samples, const char* format) {
+  const auto number = [format](double value) {
+    return absl::StrFormat(*absl::ParsedFormat<'f'>::New(format), value);
+  };
+  return absl::StrCat(number(samples.Median()), " (", number(samples.Min()), "-",
+                      number(samples.Max()), ")");
+}
+
+const char* FormatFor(double value) { return value < 10 ? "%.2f" : value < 1000 ? "%.1f" : "%.0f"; }
+
+void PrintText(const Outcome& outcome) {
+  Table cases({{"case"}, {"rate", Align::kRight}, {"unit"}, {"p50 us of a call", Align::kRight}});
+  for (const bench::CaseResult& result : outcome.cases) {
+    const bool has_rate = result.rate.size() > 0;
+    const bool has_p50 = result.p50_us.size() > 0;
+    cases.AddRow({result.name, has_rate ? Range(result.rate, FormatFor(result.rate.Median())) : "",
+                  has_rate ? result.rate_unit : "",
+                  has_p50 ? Range(result.p50_us, FormatFor(result.p50_us.Median())) : ""});
+  }
+  cases.Print(stdout);
+  if (outcome.figures.empty()) return;
+  std::puts("");
+  Table figures({{"figure"}, {"median (min-max)", Align::kRight}, {"bound"}, {"kept"}});
+  for (const bench::FigureResult& result : outcome.figures) {
+    const std::optional<bool> keeps = result.KeepsBound();
+    figures.AddRow({result.figure.name,
+                    Range(result.samples, FormatFor(std::abs(result.samples.Median()))),
+                    bench::BoundText(result.figure),
+                    !keeps.has_value() ? ""
+                    : *keeps           ? "yes"
+                                       : "NO"});
+  }
+  figures.Print(stdout);
+}
+
+int Run(const Session& session, const Arguments& arguments, bool has_master) {
+  const auto outcome = Bench(session, arguments, has_master);
+  if (!outcome.ok()) return Fail(session, outcome.status());
+  if (arguments.json_file != "-") PrintText(*outcome);
+  nlohmann::ordered_json json = {{"release", kReleaseVersion},
+                                 {"rounds", arguments.rounds},
+                                 {"seconds_per_case", arguments.seconds}};
+  json.update(bench::ToJson(outcome->figures));
+  json["cases"] = bench::ToJson(outcome->cases);
+  const absl::Status written = WriteJson(arguments.json_file, json);
+  return written.ok() ? kOk : Fail(session, written);
+}
+
+}  // namespace
+
+void AddBenchCommand(CLI::App& app, Session& session) {
+  CLI::App* const command = AddPoolCommand(
+      app, session, "bench", "Measure the pool beside memcpy, raw sockets and bare gRPC",
+      "moonpool bench\nmoonpool bench --suite data --rounds 7 --json bench.json\n"
+      "moonpool bench --quick\nmoonpool bench --master 10.0.0.1:7400 --suite control\n"
+      "Starts a cluster of its own with one node, unless --master names one. Every round measures\n"
+      "every case once; what counts are the ratios within a round.");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("--suite", arguments->suite, "all, data, limits or control [all]")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"all", "data", "limits", "control"}));
+  command->add_option("--rounds", arguments->rounds, "Rounds [5]")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100));
+  command->add_option("--seconds", arguments->seconds, "Of each case in each round [0.2]")
+      ->type_name("X")
+      ->check(CLI::Range(0.001, 60.0));
+  command->add_flag("--quick", arguments->quick,
+                    "3 rounds of 0.03 seconds: a look, no measurement");
+  AddBytesOption(*command, "--dram", &arguments->dram_bytes,
+                 "Memory of the node that it starts [what it needs]");
+  AddJsonFileOption(*command, session, &arguments->json_file);
+  const CLI::Option* const master = command->get_option("--master");
+  const CLI::Option* const global_master = app.get_option("--master");
+  command->callback([&session, arguments, master, global_master] {
+    if (arguments->quick) {
+      arguments->rounds = 3;
+      arguments->seconds = 0.03;
+    }
+    const bool has_master = master->count() > 0 || global_master->count() > 0;
+    session.run = [&session, arguments, has_master] {
+      return Run(session, *arguments, has_master);
+    };
+  });
+}
+
+}  // namespace moonpool::cli

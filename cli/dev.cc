@@ -1,0 +1,83 @@
+// moonpool dev: a local cluster in the foreground.
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/commands.h"
+#include "cli/dev_cluster/dev_cluster.h"
+#include "cli/dev_cluster/stop_fd.h"
+#include "common/config/units.h"
+#include "common/error.h"
+#include "common/status_macros.h"
+
+namespace moonpool::cli {
+namespace {
+
+struct Arguments {
+  dev::DevClusterOptions cluster;
+  std::string eviction_policy;
+};
+
+void PrintAddresses(dev::DevCluster& cluster) {
+  const auto line = [](dev::Member& member) {
+    std::string addresses;
+    for (const auto& [name, address] : member.addresses) {
+      if (name != "name") absl::StrAppend(&addresses, "  ", name, " ", address);
+    }
+    std::fprintf(stderr, "%-8s pid %d%s\n", member.process->name().c_str(), member.process->pid(),
+                 addresses.c_str());
+  };
+  line(cluster.master());
+  for (size_t i = 0; i < cluster.node_count(); ++i) line(cluster.node(i));
+  std::fprintf(stderr, "run directory %s (logs, sockets; removed at the end)\nCtrl-C stops it\n",
+               cluster.run_dir().c_str());
+}
+
+absl::Status Serve(Arguments& arguments) {
+  const dev::StopFd stop;
+  arguments.cluster.stop_fd = stop.fd();
+  if (!arguments.eviction_policy.empty()) {
+    arguments.cluster.master_args = {"--eviction-policy", arguments.eviction_policy};
+  }
+  ASSIGN_OR_RETURN(const auto cluster, dev::DevCluster::Start(arguments.cluster));
+  PrintAddresses(*cluster);
+  std::printf("ready: --master %s\n", cluster->master_address().c_str());
+  std::fflush(stdout);
+  return cluster->Watch(stop.fd());
+}
+
+int Run(const Session& session, Arguments& arguments) {
+  const absl::Status status = Serve(arguments);
+  if (absl::IsCancelled(status)) return kOk;
+  return status.ok() ? kOk : Fail(session, status);
+}
+
+}  // namespace
+
+void AddDevCommand(CLI::App& app, Session& session) {
+  CLI::App* const command = AddCommand(
+      app, "dev", "A local cluster in the foreground: one master, some nodes, free ports",
+      "moonpool dev\nmoonpool dev --nodes 3 --dram 256MiB --eviction-policy lru\n"
+      "Prints `ready: --master HOST:PORT` when it serves; Ctrl-C stops all of it.");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("--nodes", arguments->cluster.nodes, "Storage nodes [1]")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64));
+  AddBytesOption(*command, "--dram", &arguments->cluster.dram_bytes,
+                 "Memory of each node [256MiB]");
+  command
+      ->add_option("--master-listen", arguments->cluster.master_listen,
+                   "Where the master listens [a free port of 127.0.0.1]")
+      ->type_name("HOST:PORT");
+  command
+      ->add_option("--eviction-policy", arguments->eviction_policy,
+                   "What goes first when the pool is full [the master's default]")
+      ->type_name("POLICY");
+  command->add_flag("--verbose", arguments->cluster.verbose,
+                    "Logs of the processes on stderr instead of files");
+  command->callback([&session, arguments] {
+    session.run = [&session, arguments] { return Run(session, *arguments); };
+  });
+}
+
+}  // namespace moonpool::cli

@@ -1,0 +1,51 @@
+// moonpool: the program that people talk to a pool with.
+#include "cli/commands.h"
+#include "common/version.h"
+
+namespace moonpool::cli {
+namespace {
+
+constexpr char kFooter[] = R"(Examples:
+  moonpool dev --nodes 3 --dram 256MiB      a local cluster, until Ctrl-C
+  moonpool put greeting hello.txt           store a file
+  moonpool get greeting                     and read it back
+  moonpool status                           what the pool holds
+  moonpool why greeting                     where an object is, or why it is gone
+  moonpool replay --generate chat           play a workload and compare with the ideal
+
+Keys are any bytes: printable ASCII stands as it is, a backslash is \\, other bytes are \xHH.
+Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found)";
+
+int Main(int argc, char** argv) {
+  Session session;
+  CLI::App app("moonpool: a pool for KVCache");
+  app.footer(kFooter);
+  app.set_version_flag("--version", std::string("moonpool ") + kReleaseVersion);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  AddConnectionOptions(app, session);
+  AddJsonFlag(app, session);
+  AddDevCommand(app, session);
+  AddStatusCommand(app, session);
+  AddNodesCommand(app, session);
+  AddObjectsCommand(app, session);
+  AddPutCommand(app, session);
+  AddGetCommand(app, session);
+  AddExistsCommand(app, session);
+  AddRmCommand(app, session);
+  AddWhyCommand(app, session);
+  AddReplayCommand(app, session);
+  AddBenchCommand(app, session);
+  // CLI11 reports by exceptions; this is the only place that sees one.
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kOk : kUsage;
+  }
+  return session.run();
+}
+
+}  // namespace
+}  // namespace moonpool::cli
+
+int main(int argc, char** argv) { return moonpool::cli::Main(argc, argv); }

@@ -1,0 +1,94 @@
+// moonpool nodes: every storage node that the master knows.
+#include "absl/strings/str_format.h"
+#include "cli/commands.h"
+#include "cli/output/table.h"
+#include "common/config/units.h"
+
+namespace moonpool::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json ToJson(const v1::NodeStatus& node) {
+  Json segments = Json::array();
+  for (const v1::SegmentStatus& segment : node.segments()) {
+    segments.push_back({{"segment", segment.segment()},
+                        {"medium", segment.medium()},
+                        {"used_bytes", segment.used_bytes()},
+                        {"capacity_bytes", segment.capacity_bytes()},
+                        {"largest_free_bytes", segment.largest_free_bytes()}});
+  }
+  return {{"name", node.address().name()},
+          {"node_id", node.address().node_id()},
+          {"incarnation", absl::StrFormat("%016x", node.address().incarnation())},
+          {"host_id", node.address().host_id()},
+          {"rack", node.rack()},
+          {"tcp_address", node.address().tcp_address()},
+          {"shm_path", node.address().shm_path()},
+          {"up", node.up()},
+          {"inventory_complete", node.inventory_complete()},
+          {"objects", node.objects()},
+          {"used_bytes", node.used_bytes()},
+          {"capacity_bytes", node.capacity_bytes()},
+          {"last_heard_ms", node.last_heard_ms()},
+          {"segments", segments}};
+}
+
+std::string StateOf(const v1::NodeStatus& node) {
+  if (!node.up()) return "down";
+  return node.inventory_complete() ? "up" : "joining";
+}
+
+void PrintText(const v1::ListNodesResponse& list) {
+  Table table({{"node", Align::kLeft, Fit::kShrink},
+               {"state"},
+               {"objects", Align::kRight},
+               {"used", Align::kRight},
+               {"capacity", Align::kRight},
+               {"full", Align::kRight},
+               {"heard", Align::kRight},
+               {"tcp"},
+               {"rack", Align::kLeft, Fit::kDrop},
+               {"shared memory", Align::kLeft, Fit::kShrink}});
+  for (const v1::NodeStatus& node : list.nodes()) {
+    const double full = node.capacity_bytes() == 0
+                            ? 0
+                            : 100.0 * static_cast<double>(node.used_bytes()) /
+                                  static_cast<double>(node.capacity_bytes());
+    table.AddRow({node.address().name(), StateOf(node), absl::StrCat(node.objects()),
+                  HumanBytes(node.used_bytes()), HumanBytes(node.capacity_bytes()),
+                  absl::StrFormat("%.0f%%", full), HumanDuration(node.last_heard_ms()) + " ago",
+                  node.address().tcp_address(), node.rack().empty() ? "-" : node.rack(),
+                  node.address().shm_path().empty() ? "-" : node.address().shm_path()});
+  }
+  if (table.empty()) {
+    std::puts("no nodes; start moonpool-node with --master pointing here");
+    return;
+  }
+  table.Print(stdout);
+}
+
+int Run(const Session& session) {
+  const auto list = session.Link().ListNodes();
+  if (!list.ok()) return Fail(session, list.status());
+  if (!session.json) {
+    PrintText(*list);
+    return kOk;
+  }
+  Json nodes = Json::array();
+  for (const v1::NodeStatus& node : list->nodes()) nodes.push_back(ToJson(node));
+  PrintJson({{"nodes", nodes}});
+  return kOk;
+}
+
+}  // namespace
+
+void AddNodesCommand(CLI::App& app, Session& session) {
+  CLI::App* const command =
+      AddPoolCommand(app, session, "nodes", "Every storage node: state, memory, addresses",
+                     "moonpool nodes\nmoonpool nodes --json | jq '.nodes[] | select(.up | not)'");
+  AddJsonFlag(*command, session);
+  command->callback([&session] { session.run = [&session] { return Run(session); }; });
+}
+
+}  // namespace moonpool::cli

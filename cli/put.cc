@@ -1,0 +1,85 @@
+// moonpool put: store a file or standard input.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "cli/commands.h"
+#include "cli/output/key_text.h"
+#include "common/config/units.h"
+#include "common/error.h"
+#include "common/status_macros.h"
+
+namespace moonpool::cli {
+namespace {
+
+struct Arguments {
+  std::string key;
+  std::string file = "-";
+  std::string parent;
+  uint32_t replicas = 1;
+};
+
+absl::StatusOr<std::string> ReadAll(const std::string& file) {
+  const int fd = file == "-" ? STDIN_FILENO : open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("open ", file));
+  std::string bytes;
+  char buffer[1 << 16];
+  ssize_t got = 0;
+  while ((got = read(fd, buffer, sizeof(buffer))) > 0 || (got < 0 && errno == EINTR)) {
+    if (got > 0) bytes.append(buffer, static_cast<size_t>(got));
+  }
+  const absl::Status status =
+      got < 0 ? absl::ErrnoToStatus(errno, absl::StrCat("read ", file)) : absl::OkStatus();
+  if (fd != STDIN_FILENO) close(fd);
+  RETURN_IF_ERROR(status);
+  return bytes;
+}
+
+absl::StatusOr<uint64_t> Put(const Session& session, const Arguments& arguments) {
+  ASSIGN_OR_RETURN(const std::string bytes, ReadAll(arguments.file));
+  ASSIGN_OR_RETURN(const auto client, session.Connect());
+  PutItem item;
+  item.key = arguments.key;
+  item.parent = arguments.parent;
+  item.value = {ConstBuffer(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size())};
+  PutOptions options;
+  options.replicas = arguments.replicas;
+  RETURN_IF_ERROR(client->PutMany({&item, 1}, options)[0]);
+  return bytes.size();
+}
+
+int Run(const Session& session, const Arguments& arguments) {
+  const auto size = Put(session, arguments);
+  if (!size.ok()) return Fail(session, size.status());
+  if (session.json) {
+    PrintJson({{"key", KeyToText(arguments.key)}, {"size_bytes", *size}});
+  } else {
+    std::printf("stored %s (%s)\n", KeyToText(arguments.key).c_str(), HumanBytes(*size).c_str());
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddPutCommand(CLI::App& app, Session& session) {
+  CLI::App* const command = AddPoolCommand(
+      app, session, "put", "Store a file, or standard input, under a key",
+      "moonpool put greeting hello.txt\nhead -c 1M /dev/urandom | moonpool put block-1\n"
+      "moonpool put block-2 part2.bin --parent block-1");
+  auto arguments = std::make_shared<Arguments>();
+  AddJsonFlag(*command, session);
+  AddKeyOption(*command, "KEY", &arguments->key, "The key")->required();
+  command->add_option("FILE", arguments->file, "What to store; - is standard input")->type_name("");
+  AddKeyOption(*command, "--parent", &arguments->parent, "The block before this one in its chain");
+  command->add_option("--replicas", arguments->replicas, "Copies on different nodes [1]")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  command->callback([&session, arguments] {
+    session.run = [&session, arguments] { return Run(session, *arguments); };
+  });
+}
+
+}  // namespace moonpool::cli

@@ -1,0 +1,195 @@
+// moonpool replay: a workload against a running pool, beside what was possible.
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "bench/replay/report.h"
+#include "bench/trace/generator.h"
+#include "bench/trace/trace_reader.h"
+#include "cli/commands.h"
+#include "cli/output/progress.h"
+#include "common/clock.h"
+#include "common/config/units.h"
+#include "common/error.h"
+#include "common/random.h"
+#include "common/status_macros.h"
+
+namespace moonpool::cli {
+namespace {
+
+struct Arguments {
+  std::string trace_file;
+  std::string generate;
+  trace::GenerateOptions generator;
+  uint64_t limit = std::numeric_limits<uint64_t>::max();
+  uint64_t block_bytes = 0;
+  size_t clients = 1;
+  std::string speed = "max";
+  double prefill_tokens_per_s = 20'000;
+  std::string key_prefix;
+  std::string path = "auto";
+  std::string json_file;
+};
+
+absl::StatusOr<trace::Trace> LoadTrace(const Arguments& arguments) {
+  if (!arguments.trace_file.empty()) {
+    return trace::ReadTrace(arguments.trace_file, {.limit_requests = arguments.limit});
+  }
+  trace::Trace trace = trace::Generate(
+      arguments.generate == "agent" ? trace::Workload::kAgent : trace::Workload::kChat,
+      arguments.generator);
+  if (trace.requests.size() > arguments.limit) trace.requests.resize(arguments.limit);
+  return trace;
+}
+
+replay::PlayOptions MakePlayOptions(const Session& session, const Arguments& arguments,
+                                    const trace::Trace& trace, uint64_t capacity_bytes) {
+  replay::PlayOptions options;
+  options.clients = arguments.clients;
+  options.engine.client = {
+      .masters = session.masters, .name_space = session.name_space, .timeout = session.timeout};
+  if (arguments.path == "tcp") options.engine.client.path = Path::kTcp;
+  if (arguments.path == "shm") options.engine.client.path = Path::kShm;
+  options.engine.block_bytes = arguments.block_bytes > 0
+                                   ? arguments.block_bytes
+                                   : replay::DerivedBlockBytes(trace, capacity_bytes);
+  // Fresh keys, unless told: what an earlier replay left behind would count as hits.
+  options.engine.key_prefix = arguments.key_prefix.empty()
+                                  ? absl::StrFormat("replay-%08x/", EntropySeed() >> 32)
+                                  : arguments.key_prefix;
+  if (absl::SimpleAtod(arguments.speed, &options.speed) && arguments.prefill_tokens_per_s > 0) {
+    options.engine.prefill_per_block =
+        absl::Seconds(trace.block_tokens / arguments.prefill_tokens_per_s / options.speed);
+  }
+  return options;
+}
+
+absl::StatusOr<replay::Report> Replay(const Session& session, const Arguments& arguments) {
+  MasterLink link = session.Link();
+  ASSIGN_OR_RETURN(const v1::GetStatusResponse before, link.GetStatus());
+  if (before.capacity_bytes() == 0) {
+    return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kNoNodes,
+                     "the pool has no memory: no node is up", {.hint = "see `moonpool nodes`"});
+  }
+  ASSIGN_OR_RETURN(const trace::Trace trace, LoadTrace(arguments));
+  replay::PlayOptions options = MakePlayOptions(session, arguments, trace, before.capacity_bytes());
+  const SteadyClock clock;
+  Progress progress("replay", trace.requests.size(), clock);
+  options.on_progress = [&progress](const replay::Tally& tally) {
+    progress.Update(tally.requests,
+                    absl::StrFormat("hit rate %.1f%%",
+                                    100.0 * static_cast<double>(tally.hit_blocks) /
+                                        static_cast<double>(std::max<uint64_t>(tally.blocks, 1))));
+  };
+  ASSIGN_OR_RETURN(replay::PlayResult play, replay::Play(trace, options));
+  progress.Finish();
+  ASSIGN_OR_RETURN(const v1::GetStatusResponse after, link.GetStatus());
+  return replay::MakeReport(trace, options,
+                            {.capacity_bytes = before.capacity_bytes(),
+                             .evicted = after.totals().evicted() - before.totals().evicted(),
+                             .policy = before.eviction_policy()},
+                            std::move(play));
+}
+
+void PrintText(const replay::Report& report) {
+  const replay::Tally& tally = report.play.tally;
+  const auto line = [](const char* name, const std::string& value) {
+    absl::PrintF("%-12s%s\n", name, value);
+  };
+  line("played",
+       absl::StrFormat("%s: %d requests, %d blocks of %s, %d client%s, %.1fs", report.trace_name,
+                       tally.requests, tally.blocks, HumanBytes(report.block_bytes), report.clients,
+                       report.clients == 1 ? "" : "s", absl::ToDoubleSeconds(report.play.elapsed)));
+  line("hit rate", absl::StrFormat("%.2f%% of the blocks (%d) with %s", 100 * report.hit_rate(),
+                                   tally.hit_blocks, report.pool.policy));
+  line("", absl::StrFormat("%.2f%% possible in %d blocks, %.2f%% without a bound",
+                           100 * report.ideal_optimal, report.capacity_blocks,
+                           100 * report.ideal_unbounded));
+  const auto calls = [&](const char* name, uint64_t bytes, double rate,
+                         const bench::LatencyHistogram& latency) {
+    line(name,
+         absl::StrFormat("%s at %.2f GB/s; a call of up to %d blocks: p50 %.0f us, p99 %.0f us",
+                         HumanBytes(bytes), rate, report.play.batch_blocks,
+                         latency.QuantileMicros(0.5), latency.QuantileMicros(0.99)));
+  };
+  calls("get", tally.get_bytes, report.get_gbps(), tally.get);
+  calls("put", tally.put_bytes, report.put_gbps(), tally.put);
+  line("match", absl::StrFormat("p50 %.0f us, p99 %.0f us", tally.match.QuantileMicros(0.5),
+                                tally.match.QuantileMicros(0.99)));
+  line("pool", absl::StrFormat("%d evicted, %d puts refused, %d blocks lost between match and get",
+                               report.pool.evicted, tally.refused, tally.lost_after_match));
+  line("checked", absl::StrFormat("%s read, %d wrong bytes, %d errors", HumanBytes(tally.get_bytes),
+                                  tally.wrong_bytes, tally.errors));
+}
+
+int Run(const Session& session, const Arguments& arguments) {
+  const auto report = Replay(session, arguments);
+  if (!report.ok()) return Fail(session, report.status());
+  if (arguments.json_file != "-") PrintText(*report);
+  const absl::Status written = WriteJson(arguments.json_file, replay::ToJson(*report));
+  if (!written.ok()) return Fail(session, written);
+  if (!report->play.tally.first_error.ok()) {
+    std::fprintf(stderr, "moonpool: first error: %s\n",
+                 Describe(report->play.tally.first_error).c_str());
+  }
+  return report->is_clean() ? kOk : kFailed;
+}
+
+void AddTraceOptions(CLI::App& command, Arguments& arguments) {
+  CLI::Option_group* const source = command.add_option_group("What to play (one of)");
+  source->add_option("--trace", arguments.trace_file, "A trace: conversation or agent sessions")
+      ->type_name("FILE");
+  source->add_option("--generate", arguments.generate, "Make one up: chat or agent")
+      ->type_name("KIND")
+      ->check(CLI::IsMember({"chat", "agent"}));
+  source->require_option(1);
+  command.add_option("--requests", arguments.generator.requests, "Of a made-up trace [12000]")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--seed", arguments.generator.seed, "Of a made-up trace [1]")->type_name("N");
+  command.add_option("--limit", arguments.limit, "Play only the first requests")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+}
+
+}  // namespace
+
+void AddReplayCommand(CLI::App& app, Session& session) {
+  CLI::App* const command = AddPoolCommand(
+      app, session, "replay", "Play a workload as engines would; hit rate beside the ideal",
+      "moonpool replay --generate chat --requests 2000\n"
+      "moonpool replay --trace conversation_trace.jsonl --block-bytes 64KiB --json out.json\n"
+      "moonpool replay --trace sessions.tar.xz --clients 4 --speed 100\n"
+      "Every byte read is compared with what was stored; one wrong byte makes it fail.");
+  auto arguments = std::make_shared<Arguments>();
+  AddTraceOptions(*command, *arguments);
+  AddBytesOption(*command, "--block-bytes", &arguments->block_bytes,
+                 "Bytes of a block [the pool holds a fifth of the distinct blocks]");
+  command->add_option("--clients", arguments->clients, "Engines at the same time [1]")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64));
+  command
+      ->add_option("--speed", arguments->speed, "Times the trace's own pace; max: no waiting [max]")
+      ->type_name("X")
+      ->check(CLI::IsMember({"max"}) | CLI::PositiveNumber);
+  command
+      ->add_option("--prefill-tokens-per-s", arguments->prefill_tokens_per_s,
+                   "Modelled time for what missed, unless --speed max; 0: none [20000]")
+      ->type_name("X")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--key-prefix", arguments->key_prefix, "Of the keys [new in every run]")
+      ->type_name("TEXT");
+  command->add_option("--path", arguments->path, "auto, tcp or shm [auto]")
+      ->type_name("PATH")
+      ->check(CLI::IsMember({"auto", "tcp", "shm"}));
+  AddJsonFileOption(*command, session, &arguments->json_file);
+  command->callback([&session, arguments] {
+    session.run = [&session, arguments] { return Run(session, *arguments); };
+  });
+}
+
+}  // namespace moonpool::cli

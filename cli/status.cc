@@ -1,0 +1,105 @@
+// moonpool status: the pool in a screenful.
+#include "absl/strings/str_format.h"
+#include "cli/commands.h"
+#include "cli/output/table.h"
+#include "common/config/units.h"
+
+namespace moonpool::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json TotalsToJson(const v1::Totals& totals) {
+  return {{"puts_started", totals.puts_started()}, {"puts_committed", totals.puts_committed()},
+          {"puts_refused", totals.puts_refused()}, {"puts_aborted", totals.puts_aborted()},
+          {"keys_located", totals.keys_located()}, {"keys_missed", totals.keys_missed()},
+          {"evicted", totals.evicted()},           {"evicted_bytes", totals.evicted_bytes()},
+          {"removed", totals.removed()},           {"lost", totals.lost()}};
+}
+
+Json ToJson(const v1::GetStatusResponse& status) {
+  Json namespaces = Json::array();
+  for (const v1::NamespaceStatus& name_space : status.namespaces()) {
+    namespaces.push_back({{"name", name_space.name()},
+                          {"fingerprint", name_space.fingerprint()},
+                          {"objects", name_space.objects()},
+                          {"bytes", name_space.bytes()}});
+  }
+  return {{"release", status.release()},
+          {"term", status.term()},
+          {"uptime_ms", status.uptime_ms()},
+          {"nodes_up", status.nodes_up()},
+          {"nodes_known", status.nodes_known()},
+          {"objects", status.objects()},
+          {"used_bytes", status.used_bytes()},
+          {"capacity_bytes", status.capacity_bytes()},
+          {"open_grants", status.open_grants()},
+          {"live_leases", status.live_leases()},
+          {"leased_bytes", status.leased_bytes()},
+          {"eviction_policy", status.eviction_policy()},
+          {"namespaces", namespaces},
+          {"totals", TotalsToJson(status.totals())}};
+}
+
+double Percent(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+void PrintText(const v1::GetStatusResponse& status) {
+  const v1::Totals& totals = status.totals();
+  const auto line = [](const char* name, const std::string& value) {
+    absl::PrintF("%-10s%s\n", name, value);
+  };
+  line("master", absl::StrFormat("moonpool %s, term %d, up %s", status.release(), status.term(),
+                                 HumanDuration(status.uptime_ms())));
+  line("nodes", absl::StrFormat("%d up of %d known", status.nodes_up(), status.nodes_known()));
+  line("memory", absl::StrFormat("%s used of %s (%.1f%%)", HumanBytes(status.used_bytes()),
+                                 HumanBytes(status.capacity_bytes()),
+                                 Percent(status.used_bytes(), status.capacity_bytes())));
+  line("objects",
+       absl::StrFormat("%d; eviction by %s", status.objects(), status.eviction_policy()));
+  line("in flight", absl::StrFormat("%d puts; %d leases on %s", status.open_grants(),
+                                    status.live_leases(), HumanBytes(status.leased_bytes())));
+  line("puts", absl::StrFormat("%d committed, %d refused, %d aborted", totals.puts_committed(),
+                               totals.puts_refused(), totals.puts_aborted()));
+  const uint64_t looked = totals.keys_located() + totals.keys_missed();
+  line("lookups",
+       absl::StrFormat("%d keys, %.1f%% found", looked, Percent(totals.keys_located(), looked)));
+  line("gone",
+       absl::StrFormat("%d evicted (%s), %d removed, %d lost with nodes", totals.evicted(),
+                       HumanBytes(totals.evicted_bytes()), totals.removed(), totals.lost()));
+  Table table({{"namespace", Align::kLeft, Fit::kShrink},
+               {"objects", Align::kRight},
+               {"bytes", Align::kRight},
+               {"fingerprint", Align::kLeft, Fit::kShrink}});
+  for (const v1::NamespaceStatus& name_space : status.namespaces()) {
+    table.AddRow({name_space.name(), absl::StrCat(name_space.objects()),
+                  HumanBytes(name_space.bytes()),
+                  name_space.fingerprint().empty() ? "-" : name_space.fingerprint()});
+  }
+  std::puts("");
+  table.Print(stdout);
+}
+
+int Run(const Session& session) {
+  const auto status = session.Link().GetStatus();
+  if (!status.ok()) return Fail(session, status.status());
+  if (session.json) {
+    PrintJson(ToJson(*status));
+  } else {
+    PrintText(*status);
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddStatusCommand(CLI::App& app, Session& session) {
+  CLI::App* const command = AddPoolCommand(
+      app, session, "status", "The pool in a screenful: nodes, memory, objects, totals",
+      "moonpool status\nmoonpool status --json | jq .used_bytes");
+  AddJsonFlag(*command, session);
+  command->callback([&session] { session.run = [&session] { return Run(session); }; });
+}
+
+}  // namespace moonpool::cli
