@@ -1,0 +1,333 @@
+#include "storage_node/link/master_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/check.h"
+#include "common/error.h"
+#include "common/rpc/status_proto.h"
+#include "common/status_macros.h"
+#include "common/version.h"
+#include "storage_node/link/sealed_part.h"
+
+namespace moonpool::storage_node {
+namespace {
+
+using absl::StatusCode;
+
+// What a master may ask for. Outside of it the node keeps its own idea of what is reasonable.
+constexpr absl::Duration kHeartbeatIntervalDefault = absl::Seconds(1);
+constexpr absl::Duration kHeartbeatIntervalMin = absl::Milliseconds(10);
+constexpr absl::Duration kHeartbeatIntervalMax = absl::Minutes(1);
+constexpr absl::Duration kSessionTimeoutMax = absl::Minutes(10);
+constexpr int kHeartbeatsPerTimeoutMin = 2;
+
+absl::Duration FromWireMs(uint64_t ms, absl::Duration max) {
+  return ms > static_cast<uint64_t>(absl::ToInt64Milliseconds(max))
+             ? max
+             : absl::Milliseconds(static_cast<int64_t>(ms));
+}
+
+absl::Status BadMessage(absl::string_view what) {
+  return MakeError(StatusCode::kUnavailable, ErrorReason::kBadFrame,
+                   absl::StrCat("the master broke the protocol: ", what));
+}
+
+absl::Status TimedOut(absl::string_view what, absl::Duration after) {
+  return MakeError(StatusCode::kUnavailable, ErrorReason::kPeerUnreachable,
+                   absl::StrCat(what, " within ", absl::FormatDuration(after)));
+}
+
+absl::Status OlderTerm(uint32_t term, Term newest) {
+  return MakeError(StatusCode::kFailedPrecondition, ErrorReason::kStaleTerm,
+                   absl::StrCat("term ", term, " is over: this node has seen ", newest.value));
+}
+
+}  // namespace
+
+absl::string_view LinkStateName(LinkState state) {
+  switch (state) {
+    case LinkState::kWaiting: return "waiting";
+    case LinkState::kConnecting: return "connecting";
+    case LinkState::kRegistering: return "registering";
+    case LinkState::kUploading: return "uploading";
+    case LinkState::kLive: return "live";
+  }
+  return "unknown";
+}
+
+MasterLink::MasterLink(NodeIdentity identity, MasterLinkOptions options, ExtentIndex& index,
+                       LinkMetrics& metrics, Random random, Logger& logger)
+    : identity_(std::move(identity)),
+      options_(std::move(options)),
+      index_(index),
+      metrics_(metrics),
+      random_(random),
+      logger_(logger) {
+  MP_CHECK(!options_.masters.empty(), "a node needs a master");
+}
+
+void MasterLink::EnterState(LinkState state) {
+  state_ = state;
+  metrics_.state.Set(static_cast<double>(state));
+}
+
+LinkOutput MasterLink::Tick(absl::Time now, bool has_room) {
+  LinkOutput out;
+  if (has_session()) {
+    TickSession(now, has_room, out);
+  } else if (now >= deadline_) {
+    switch (state_) {
+      case LinkState::kConnecting:
+        Drop(TimedOut("no connection", options_.connect_timeout), now, out);
+        break;
+      case LinkState::kRegistering:
+        Drop(TimedOut("no answer to the registration", options_.register_timeout), now, out);
+        break;
+      default:
+        master_ = options_.masters[next_master_++ % options_.masters.size()];
+        out.connect = master_;
+        EnterState(LinkState::kConnecting);
+        deadline_ = now + options_.connect_timeout;
+    }
+  }
+  out.wake_at = WakeAt(now, has_room);
+  return out;
+}
+
+LinkOutput MasterLink::OnConnected(absl::Time now) {
+  LinkOutput out;
+  if (state_ == LinkState::kConnecting) {
+    v1::Register& message = *out.send.emplace_back().mutable_register_();
+    message.mutable_version()->set_major(kWireMajor);
+    message.mutable_version()->set_minor(kWireMinor);
+    message.set_name(identity_.name);
+    message.set_incarnation(identity_.incarnation.value);
+    message.set_host_id(identity_.host_id);
+    message.set_rack(identity_.rack);
+    message.set_tcp_address(identity_.tcp_address);
+    message.set_shm_path(identity_.shm_path);
+    for (size_t i = 0; i < index_.segment_count(); ++i) {
+      v1::Segment& segment = *message.add_segments();
+      segment.set_segment(index_.segment(i).id.value);
+      segment.set_medium(index_.segment(i).medium);
+      segment.set_capacity_bytes(index_.segment(i).capacity_bytes);
+    }
+    message.set_highest_term_seen(index_.newest_term().value);
+    EnterState(LinkState::kRegistering);
+    deadline_ = now + options_.register_timeout;
+  }
+  out.wake_at = WakeAt(now, true);
+  return out;
+}
+
+LinkOutput MasterLink::OnMessage(const v1::MasterMessage& message, absl::Time now) {
+  LinkOutput out;
+  if (state_ < LinkState::kRegistering) {  // a leftover of a connection that was dropped
+    out.wake_at = WakeAt(now, true);
+    return out;
+  }
+  switch (message.message_case()) {
+    case v1::MasterMessage::kRegistered: OnRegistered(message.registered(), now, out); break;
+    case v1::MasterMessage::kRefused: {
+      absl::Status why = StatusFromProto(message.refused().status());
+      if (why.ok()) why = BadMessage("refused without a reason");
+      Drop(Annotate(why, "the master refused this node"), now, out);
+      break;
+    }
+    case v1::MasterMessage::kCommand: OnCommand(message.command(), now, out); break;
+    case v1::MasterMessage::kHeartbeatAck: OnHeartbeatAck(message.heartbeat_ack(), now); break;
+    case v1::MasterMessage::MESSAGE_NOT_SET: break;  // something newer; not for us
+  }
+  out.wake_at = WakeAt(now, true);
+  return out;
+}
+
+LinkOutput MasterLink::OnDisconnected(const absl::Status& why, absl::Time now) {
+  LinkOutput out;
+  if (state_ != LinkState::kWaiting) {
+    ScheduleRetry(why.ok() ? absl::UnavailableError("the master ended the stream") : why, now);
+  }
+  out.wake_at = WakeAt(now, true);
+  return out;
+}
+
+void MasterLink::OnRegistered(const v1::Registered& registered, absl::Time now, LinkOutput& out) {
+  if (state_ != LinkState::kRegistering) {
+    return Drop(BadMessage("registered a second time"), now, out);
+  }
+  if (registered.version().major() != kWireMajor) {
+    return Drop(MakeError(StatusCode::kFailedPrecondition, ErrorReason::kPeerVersion,
+                          absl::StrCat("the master speaks version ", registered.version().major(),
+                                       ", this node ", kWireMajor),
+                          {.hint = "upgrade the older one"}),
+                now, out);
+  }
+  if (registered.term() == 0) return Drop(BadMessage("a session without a term"), now, out);
+  if (registered.term() < index_.newest_term().value) {
+    return Drop(OlderTerm(registered.term(), index_.newest_term()), now, out);
+  }
+  // First the term, then the look at what is sealed: no older seal can slip in between.
+  term_ = Term{registered.term()};
+  index_.NoteTerm(term_);
+  metrics_.term.Set(term_.value);
+  metrics_.sessions.Increment();
+
+  heartbeat_interval_ =
+      registered.heartbeat_interval_ms() == 0
+          ? kHeartbeatIntervalDefault
+          : std::max(kHeartbeatIntervalMin,
+                     FromWireMs(registered.heartbeat_interval_ms(), kHeartbeatIntervalMax));
+  session_timeout_ = std::max(FromWireMs(registered.session_timeout_ms(), kSessionTimeoutMax),
+                              heartbeat_interval_ * kHeartbeatsPerTimeoutMin);
+  heartbeats_sent_ = 0;
+  heartbeats_acked_ = 0;
+  next_heartbeat_ = now;
+  last_heard_ = now;
+  logger_.Info("registered", {{"master", master_},
+                              {"term", term_.value},
+                              {"node_id", registered.node_id()},
+                              {"heartbeat", heartbeat_interval_},
+                              {"session_timeout", session_timeout_}});
+  StartInventory();
+}
+
+void MasterLink::OnCommand(const v1::Command& command, absl::Time now, LinkOutput& out) {
+  if (!has_session()) return Drop(BadMessage("a command before the registration"), now, out);
+  metrics_.commands.Increment();
+  const absl::Status status = Execute(command);
+  v1::CommandResult& result = *out.send.emplace_back().mutable_command_result();
+  result.set_command_id(command.command_id());
+  StatusToProto(status, result.mutable_status());
+}
+
+absl::Status MasterLink::Execute(const v1::Command& command) {
+  if (command.term() < index_.newest_term().value) {
+    metrics_.refused_commands.Increment();
+    return OlderTerm(command.term(), index_.newest_term());
+  }
+  // A leader may raise its term while sessions are open.
+  index_.NoteTerm(Term{command.term()});
+  if (command.command_case() != v1::Command::kFree) {
+    metrics_.refused_commands.Increment();
+    return MakeError(StatusCode::kUnimplemented, ErrorReason::kPeerVersion,
+                     "this node does not know the command", {.hint = "upgrade the node"});
+  }
+  std::vector<Generation> generations;
+  generations.reserve(static_cast<size_t>(command.free().generations_size()));
+  for (const uint64_t generation : command.free().generations()) {
+    generations.push_back(Generation{generation});
+  }
+  ASSIGN_OR_RETURN(const uint64_t freed, index_.Free(generations));
+  metrics_.freed_parts.Increment(freed);
+  return absl::OkStatus();
+}
+
+void MasterLink::OnHeartbeatAck(const v1::HeartbeatAck& ack, absl::Time now) {
+  if (!has_session()) return;
+  if (ack.sequence() <= heartbeats_acked_ || ack.sequence() > heartbeats_sent_) return;
+  heartbeats_acked_ = ack.sequence();
+  last_heard_ = now;
+  // Only now: a master that takes inventories and hangs up must not get one after the other.
+  if (state_ == LinkState::kLive) failures_ = 0;
+}
+
+void MasterLink::TickSession(absl::Time now, bool has_room, LinkOutput& out) {
+  if (now >= last_heard_ + session_timeout_) {
+    return Drop(TimedOut("no heartbeat was answered", session_timeout_), now, out);
+  }
+  if (now >= next_heartbeat_) {
+    out.send.emplace_back().mutable_heartbeat()->set_sequence(++heartbeats_sent_);
+    next_heartbeat_ = now + heartbeat_interval_;
+  }
+  if (!has_room) return;
+  if (state_ == LinkState::kLive && index_.seal_reports().has_overflowed()) {
+    metrics_.report_overflows.Increment();
+    logger_.Warn("too many seals wait to be reported; sending the inventory again");
+    StartInventory();
+  }
+  if (state_ == LinkState::kUploading) {
+    SendInventorySlice(out);
+  } else {
+    SendDueReports(now, out);
+  }
+}
+
+void MasterLink::StartInventory() {
+  // Before the first look: what is sealed from now on is reported, what was sealed is found.
+  index_.seal_reports().Clear();
+  reports_due_ = absl::InfiniteFuture();
+  cursor_ = {};
+  EnterState(LinkState::kUploading);
+}
+
+void MasterLink::SendInventorySlice(LinkOutput& out) {
+  InventorySlice slice = index_.NextInventory(cursor_, options_.parts_per_message);
+  cursor_ = slice.next;
+  v1::Inventory& message = *out.send.emplace_back().mutable_inventory();
+  for (const transport::SealRecord& record : slice.records) {
+    SealedPartToProto(record, message.add_parts());
+  }
+  message.set_complete(slice.is_last);
+  metrics_.inventory_parts.Increment(slice.records.size());
+  if (!slice.is_last) return;
+  metrics_.inventories.Increment();
+  last_failure_ = absl::OkStatus();
+  EnterState(LinkState::kLive);
+  logger_.Info("inventory is uploaded", {{"master", master_}, {"term", term_.value}});
+}
+
+void MasterLink::SendDueReports(absl::Time now, LinkOutput& out) {
+  const size_t pending = index_.seal_reports().size();
+  if (pending == 0) return;
+  if (reports_due_ == absl::InfiniteFuture()) reports_due_ = now + options_.seal_report_delay;
+  if (now < reports_due_ && pending < options_.parts_per_message) return;
+  v1::SealReport report;
+  for (const transport::SealRecord& record : index_.TakeSealReports(options_.parts_per_message)) {
+    SealedPartToProto(record, report.add_parts());
+  }
+  reports_due_ = pending > options_.parts_per_message ? now : absl::InfiniteFuture();
+  if (report.parts().empty()) return;  // superseded or freed since
+  metrics_.reported_parts.Increment(static_cast<uint64_t>(report.parts_size()));
+  *out.send.emplace_back().mutable_seal_report() = std::move(report);
+}
+
+void MasterLink::Drop(const absl::Status& why, absl::Time now, LinkOutput& out) {
+  out.disconnect = true;
+  out.send.clear();
+  ScheduleRetry(why, now);
+}
+
+void MasterLink::ScheduleRetry(const absl::Status& why, absl::Time now) {
+  // Once per cause: a master that is away for an hour is one line.
+  if (why.message() != last_failure_.message()) {
+    logger_.Warn("no link to the master",
+                 {{"master", master_}, {"state", LinkStateName(state_)}, {"why", Describe(why)}});
+  }
+  last_failure_ = why;
+  metrics_.failures.Increment();
+  constexpr int kDoublingsMax = 20;
+  const absl::Duration backoff =
+      std::min(options_.backoff_max,
+               options_.backoff_min * (int64_t{1} << std::min(failures_, kDoublingsMax)));
+  ++failures_;
+  deadline_ = now + backoff * (0.5 + 0.5 * random_.Uniform());
+  term_ = Term{};
+  EnterState(LinkState::kWaiting);
+}
+
+absl::Time MasterLink::WakeAt(absl::Time now, bool has_room) const {
+  if (!has_session()) return deadline_;
+  absl::Time wake_at = std::min(next_heartbeat_, last_heard_ + session_timeout_);
+  if (!has_room) return wake_at;
+  if (state_ == LinkState::kUploading || index_.seal_reports().has_overflowed()) return now;
+  const size_t pending = index_.seal_reports().size();
+  if (pending >= options_.parts_per_message) return now;
+  if (pending > 0) {
+    wake_at = std::min(wake_at, reports_due_ == absl::InfiniteFuture() ? now : reports_due_);
+  }
+  return wake_at;
+}
+
+}  // namespace moonpool::storage_node

@@ -1,0 +1,139 @@
+// The node's side of the session with its master, as a state machine: no thread, clock or socket.
+//
+//   waiting -> connecting -> registering -> uploading (the inventory) -> live
+//      ^           |              |                |                     |
+//      +-----------+--------------+----------------+---------------------+   back-off
+//
+// Whoever drives it owns the connection: it passes in what happened, and carries out what is
+// returned.
+//
+//   MasterLink link(identity, options, index, metrics, Random(seed), logger);
+//   LinkOutput out = link.Tick(clock.Now(), /*has_room=*/true);
+//   if (out.connect) connection = Open(*out.connect);       // then OnConnected or OnDisconnected
+//   for (auto& message : out.send) connection.Write(message);
+//   ... until out.wake_at, a message, the end of the connection, or index.seal_reports() pends.
+//
+// Heartbeats start with the registration, so that a long upload is no silence. Seals are reported
+// soon after they happened, in batches; while an inventory is on its way the reports wait behind
+// it. Commands are done again when they come again: a generation is never reused, so to free it
+// twice is to free it once.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/log.h"
+#include "common/random.h"
+#include "common/types.h"
+#include "moonpool/v1/membership.pb.h"
+#include "storage_node/link/link_metrics.h"
+#include "storage_node/pool/extent_index.h"
+
+namespace moonpool::storage_node {
+
+// What Register says of this node, the segments aside.
+struct NodeIdentity {
+  std::string name;
+  Incarnation incarnation;
+  std::string host_id;
+  std::string rack;
+  std::string tcp_address;
+  std::string shm_path;
+};
+
+struct MasterLinkOptions {
+  std::vector<std::string> masters;  // tried in turn; at least one
+  absl::Duration connect_timeout = absl::Seconds(5);
+  absl::Duration register_timeout = absl::Seconds(5);
+  // Between attempts: doubled each time, and then a random half of it taken off or not.
+  absl::Duration backoff_min = absl::Milliseconds(100);
+  absl::Duration backoff_max = absl::Seconds(5);
+  // How long a seal may wait for others to be reported with it.
+  absl::Duration seal_report_delay = absl::Milliseconds(5);
+  // Of an Inventory or SealReport message; with the longest keys still below gRPC's 4 MiB.
+  size_t parts_per_message = 1024;
+};
+
+enum class LinkState { kWaiting, kConnecting, kRegistering, kUploading, kLive };
+absl::string_view LinkStateName(LinkState state);  // "waiting", ...
+
+// To be carried out in this order: disconnect, connect, send.
+struct LinkOutput {
+  bool disconnect = false;             // drop the connection; nothing that still comes of it counts
+  std::optional<std::string> connect;  // HOST:PORT
+  std::vector<v1::NodeMessage> send;
+  // Tick no later than this (and after every input, when there is room again, and when seals pend).
+  absl::Time wake_at = absl::InfiniteFuture();
+};
+
+// Used by one thread at a time. Borrows index, metrics and logger. `now` never goes back.
+class MasterLink {
+ public:
+  MasterLink(NodeIdentity identity, MasterLinkOptions options, ExtentIndex& index,
+             LinkMetrics& metrics, Random random, Logger& logger);
+
+  // Does what is due. Without room (what was sent before is still being written) it sends nothing
+  // that can wait: no inventory and no reports, at most one heartbeat.
+  LinkOutput Tick(absl::Time now, bool has_room);
+  LinkOutput OnConnected(absl::Time now);
+  LinkOutput OnMessage(const v1::MasterMessage& message, absl::Time now);
+  // Also for an attempt to connect that failed.
+  LinkOutput OnDisconnected(const absl::Status& why, absl::Time now);
+
+  LinkState state() const { return state_; }
+  // Of the present session; 0 before there is one.
+  Term term() const { return term_; }
+  // Why the last connection failed or ended; OK before that, and again once it is live.
+  const absl::Status& last_failure() const { return last_failure_; }
+
+ private:
+  bool has_session() const { return state_ >= LinkState::kUploading; }
+  void EnterState(LinkState state);
+
+  void OnRegistered(const v1::Registered& registered, absl::Time now, LinkOutput& out);
+  void OnCommand(const v1::Command& command, absl::Time now, LinkOutput& out);
+  absl::Status Execute(const v1::Command& command);
+  void OnHeartbeatAck(const v1::HeartbeatAck& ack, absl::Time now);
+
+  void TickSession(absl::Time now, bool has_room, LinkOutput& out);
+  void SendInventorySlice(LinkOutput& out);
+  void SendDueReports(absl::Time now, LinkOutput& out);
+  void StartInventory();
+
+  // Ends the connection from this side, or takes note of its end; the next attempt is scheduled.
+  void Drop(const absl::Status& why, absl::Time now, LinkOutput& out);
+  void ScheduleRetry(const absl::Status& why, absl::Time now);
+  absl::Time WakeAt(absl::Time now, bool has_room) const;
+
+  const NodeIdentity identity_;
+  const MasterLinkOptions options_;
+  ExtentIndex& index_;
+  LinkMetrics& metrics_;
+  Random random_;
+  Logger& logger_;
+
+  LinkState state_ = LinkState::kWaiting;
+  absl::Time deadline_ = absl::InfinitePast();  // of waiting, connecting and registering
+  size_t next_master_ = 0;
+  std::string master_;  // the one we talk to, or try to
+  int failures_ = 0;    // since a session was last seen to work
+  absl::Status last_failure_;
+
+  // The session.
+  Term term_;
+  absl::Duration heartbeat_interval_;
+  absl::Duration session_timeout_;
+  uint64_t heartbeats_sent_ = 0;
+  uint64_t heartbeats_acked_ = 0;
+  absl::Time next_heartbeat_;
+  absl::Time last_heard_;
+  InventoryCursor cursor_;
+  absl::Time reports_due_ = absl::InfiniteFuture();
+};
+
+}  // namespace moonpool::storage_node
