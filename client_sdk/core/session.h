@@ -32,8 +32,8 @@ struct SessionOptions {
   bool verify = true;
   absl::Duration timeout = absl::Seconds(10);  // of calls that give none
   size_t location_cache_entries = 1 << 16;
-  PeersOptions peers;
-  BatchIoOptions io;
+  PeersOptions peers = {};
+  BatchIoOptions io = {};
 };
 
 // How a call to the master behaves when things go slowly or wrong. All calls are idempotent (R14),
