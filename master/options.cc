@@ -1,0 +1,108 @@
+#include "master/options.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/config/units.h"
+#include "common/error.h"
+#include "common/status_macros.h"
+#include "master/core/eviction/registry.h"
+#include "master/core/eviction/slot_table.h"
+
+namespace moonpool::master {
+namespace {
+
+constexpr ConfigRange<absl::Duration> kShort{absl::Milliseconds(10), absl::Minutes(10)};
+
+std::string EvictionHelp() {
+  const auto policies = EvictionPolicies();
+  return absl::StrCat("What goes when room is needed: ",
+                      absl::StrJoin(policies, "; ",
+                                    [](std::string* out, const PolicyInfo& policy) {
+                                      absl::StrAppend(out, policy.name, " (", policy.summary, ")");
+                                    }),
+                      ".");
+}
+
+void DescribeServer(MasterOptions& options, ConfigTable& table) {
+  ServerOptions& server = options.server;
+  table.Group("Addresses");
+  table.ListenAddress("listen", &server.listen,
+                      "Where clients and nodes call. Port 0: any free one.");
+  table.ListenAddress("http.listen", &options.http_listen,
+                      "Where /metrics, /healthz and /config are. Port 0: any free one.");
+
+  table.Group("Server");
+  table.Bytes("server.memory", &server.memory_bytes, {16 * kMiB, kTiB},
+              "Memory that calls in flight may use.");
+  table.Int("server.max-streams", &server.max_streams, {1, 1 << 20},
+            "Calls in flight per connection.");
+  table.Duration("server.stop-timeout", &server.stop_timeout, kShort,
+                 "How long a stop waits for calls before it cuts them off.");
+}
+
+void DescribePool(CoreOptions& core, ConfigTable& table) {
+  table.Group("Pool");
+  table.Text("eviction.policy", &core.eviction_policy, EvictionHelp());
+  table.Duration("grant.max", &core.max_grant, kShort,
+                 "Longest time that a writer has from the grant to the commit.");
+  table.Duration("lease.max", &core.max_lease, kShort, "Longest lease that is given.");
+  table.Real("lease.fraction", &core.leased_fraction, {0.0, 1.0},
+             "Share of the capacity that the leases of one namespace may hold.");
+  table.Duration("condemn.duration", &core.condemn_duration, kShort,
+                 "How long bytes rest that are still pinned at their node.");
+  table.Bytes("stripe.size", &core.stripe_bytes, {kMiB, kTiB},
+              "Larger objects are spread over several nodes.");
+  table.Bytes("stripe.min-part", &core.min_part_bytes, {4 * kKiB, kGiB},
+              "No part of an object is smaller, the last one aside.");
+}
+
+void DescribeNodes(MasterOptions& options, ConfigTable& table) {
+  table.Group("Nodes");
+  table.Duration("node.heartbeat", &options.handlers.heartbeat_interval, kShort,
+                 "How often nodes report.");
+  table.Duration("node.session-timeout", &options.handlers.session_timeout, kShort,
+                 "Silence after which a node's session ends.");
+  table.Duration("node.loss-timeout", &options.core.node_loss_timeout, kShort,
+                 "How long a node may be away before its objects count as lost.");
+  table.Duration("node.command-retry", &options.core.command_retry, kShort,
+                 "A command without a result is repeated after this time.");
+}
+
+void DescribeLimits(MasterOptions& options, ConfigTable& table) {
+  CoreOptions& core = options.core;
+  HandlersOptions& handlers = options.handlers;
+  table.Group("Limits");
+  table.Int("limit.objects", &core.max_objects, {1, 0xf0000000}, "Objects in the index.");
+  table.Int("limit.grants", &core.max_open_grants, {1, 1 << 28}, "Open grants.");
+  table.Int("limit.leases", &core.max_leases, {0, 1 << 28}, "Leases of one namespace.");
+  table.Int("limit.tombstones", &core.max_tombstones, {1, 1 << 28}, "Unconfirmed removals.");
+  table.Int("limit.namespaces", &core.max_namespaces, {1, 1 << 20}, "Namespaces.");
+  table.Int("limit.nodes", &core.max_nodes, {1, 1 << 20}, "Nodes, also those that are away.");
+  table.Int("limit.sessions", &handlers.max_sessions, {1, 1 << 20}, "Streams of nodes.");
+  table.Int("limit.waiters", &handlers.max_waiters, {0, 1 << 20}, "Calls that wait.");
+  table.Duration("limit.wait", &handlers.max_wait, kShort,
+                 "Longest time that a call waits, whatever its caller allows.");
+}
+
+}  // namespace
+
+void Describe(MasterOptions& options, ConfigTable& table) {
+  DescribeServer(options, table);
+  DescribePool(options.core, table);
+  DescribeNodes(options, table);
+  DescribeLimits(options, table);
+}
+
+absl::Status Validate(const MasterOptions& options) {
+  SlotTable slots;
+  RETURN_IF_ERROR(Annotate(MakeEvictionPolicy(options.core.eviction_policy, slots).status(),
+                           "--eviction-policy"));
+  if (options.handlers.session_timeout < 2 * options.handlers.heartbeat_interval) {
+    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
+                     "--node-session-timeout is less than two times --node-heartbeat",
+                     {.hint = "one late heartbeat would end every session"});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace moonpool::master

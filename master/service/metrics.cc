@@ -1,0 +1,160 @@
+#include "master/service/metrics.h"
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "common/error.h"
+
+namespace moonpool::master {
+
+RpcMetrics::RpcMetrics(metrics::Registry& registry, absl::string_view rpc)
+    : registry_(registry),
+      rpc_(rpc),
+      seconds_(registry.AddHistogram("moonpool_master_request_seconds",
+                                     "Time to answer a call; waiting is part of it.",
+                                     metrics::LatencyBuckets(), {{"rpc", rpc_}})) {}
+
+void RpcMetrics::Record(int code, absl::Duration elapsed) {
+  seconds_.Observe(elapsed);
+  const size_t index = code >= 0 && code < static_cast<int>(kCodes) ? static_cast<size_t>(code) : 2;
+  metrics::Counter* counter = by_code_[index].load(std::memory_order_acquire);
+  if (counter == nullptr) {
+    const std::string name =
+        index == 0 ? "OK" : absl::StatusCodeToString(static_cast<absl::StatusCode>(index));
+    counter = &registry_.AddCounter("moonpool_master_requests_total", "Calls that were answered.",
+                                    {{"rpc", rpc_}, {"code", name}});
+    by_code_[index].store(counter, std::memory_order_release);
+  }
+  counter->Increment();
+}
+
+ServiceMetrics::ServiceMetrics(metrics::Registry& r)
+    : lock_held(r.AddHistogram("moonpool_master_lock_held_seconds",
+                               "Time that one call or tick kept the core to itself.",
+                               metrics::LatencyBuckets())),
+      registry_(r),
+      keys_hit_(
+          r.AddCounter("moonpool_master_keys_hit_total", "Keys that were looked for and found.")),
+      leases_(r.AddCounter("moonpool_master_leases_given_total", "Locations given with a lease.")),
+      bad_requests_(r.AddCounter("moonpool_master_bad_requests_total",
+                                 "Calls that no client of ours would make.")),
+      waits_(r.AddCounter("moonpool_master_waits_total",
+                          "Calls that waited for space, a writer or confirmation.")),
+      waits_expired_(
+          r.AddCounter("moonpool_master_waits_expired_total", "Waiting calls whose time ran out.")),
+      waits_cancelled_(r.AddCounter("moonpool_master_waits_cancelled_total",
+                                    "Waiting calls whose caller has gone.")),
+      waits_refused_(r.AddCounter("moonpool_master_waits_refused_total",
+                                  "Calls that could not wait since too many others did.")),
+      registrations_(r.AddCounter("moonpool_master_registrations_total", "Nodes that registered.")),
+      registrations_refused_(r.AddCounter("moonpool_master_registrations_refused_total",
+                                          "Nodes that were not let in.")),
+      sessions_replaced_(r.AddCounter("moonpool_master_sessions_replaced_total",
+                                      "Node sessions that a newer one of the same node ended.")),
+      sessions_timed_out_(r.AddCounter("moonpool_master_sessions_timed_out_total",
+                                       "Node sessions that ended in silence.")),
+      records_(r.AddCounter("moonpool_master_records_total",
+                            "Sealed parts that nodes reported, inventories included.")),
+      records_quarantined_(r.AddCounter("moonpool_master_records_quarantined_total",
+                                        "Reported parts that cannot be true and were left out.")),
+      protocol_errors_(r.AddCounter("moonpool_master_protocol_errors_total",
+                                    "Messages of nodes that were out of order.")),
+      commands_sent_(r.AddCounter("moonpool_master_commands_sent_total", "Commands to nodes.")),
+      commands_dropped_(r.AddCounter("moonpool_master_commands_dropped_total",
+                                     "Commands that found no session or no room; repeated later.")),
+      grants_(r.AddCounter("moonpool_master_grants_total", "Puts that were granted.")),
+      commits_(r.AddCounter("moonpool_master_commits_total", "Puts that were committed.")),
+      aborts_(r.AddCounter("moonpool_master_aborts_total", "Grants that were aborted or expired.")),
+      evictions_(r.AddCounter("moonpool_master_evictions_total", "Objects evicted to make room.")),
+      evicted_bytes_(r.AddCounter("moonpool_master_evicted_bytes_total",
+                                  "Bytes of objects evicted to make room.")),
+      removals_(r.AddCounter("moonpool_master_removals_total", "Objects removed by request.")),
+      losses_(r.AddCounter("moonpool_master_losses_total", "Objects lost with their nodes.")),
+      adoptions_(r.AddCounter("moonpool_master_adoptions_total",
+                              "Objects learned from nodes and not from a commit.")),
+      objects_(r.AddGauge("moonpool_master_objects", "Objects in the index.")),
+      used_bytes_(
+          r.AddGauge("moonpool_master_used_bytes", "Bytes in use: live, granted and condemned.")),
+      granted_bytes_(r.AddGauge("moonpool_master_granted_bytes", "Bytes under open grants.")),
+      condemned_bytes_(
+          r.AddGauge("moonpool_master_condemned_bytes", "Bytes that nodes have still to let go.")),
+      leased_bytes_(r.AddGauge("moonpool_master_leased_bytes", "Bytes under leases.")),
+      capacity_bytes_(
+          r.AddGauge("moonpool_master_capacity_bytes", "Bytes of all nodes that are up.")),
+      open_grants_(r.AddGauge("moonpool_master_open_grants", "Grants that are not committed yet.")),
+      live_leases_(r.AddGauge("moonpool_master_live_leases", "Leases that run.")),
+      tombstones_(r.AddGauge("moonpool_master_tombstones", "Removals that are not confirmed yet.")),
+      nodes_up_(r.AddGauge("moonpool_master_nodes_up", "Nodes with a session.")),
+      nodes_known_(r.AddGauge("moonpool_master_nodes_known", "Nodes that are up or may return.")),
+      sessions_(r.AddGauge("moonpool_master_sessions", "Streams of nodes, registered or not.")),
+      waiters_(r.AddGauge("moonpool_master_waiters", "Calls that wait now.")),
+      term_(r.AddGauge("moonpool_master_term", "Number of this leadership.")) {}
+
+void ServiceMetrics::Publish(const Handlers& handlers, const StatusResult& status) {
+  PublishCounts(handlers.counts());
+  PublishTotals(status.totals);
+  objects_.Set(static_cast<double>(status.objects));
+  used_bytes_.Set(static_cast<double>(status.used_bytes));
+  granted_bytes_.Set(static_cast<double>(status.granted_bytes));
+  condemned_bytes_.Set(static_cast<double>(status.condemned_bytes));
+  leased_bytes_.Set(static_cast<double>(status.leased_bytes));
+  capacity_bytes_.Set(static_cast<double>(status.capacity_bytes));
+  open_grants_.Set(static_cast<double>(status.open_grants));
+  live_leases_.Set(static_cast<double>(status.live_leases));
+  tombstones_.Set(static_cast<double>(status.tombstones));
+  nodes_up_.Set(status.nodes_up);
+  nodes_known_.Set(status.nodes_known);
+  sessions_.Set(static_cast<double>(handlers.session_count()));
+  waiters_.Set(static_cast<double>(handlers.waiter_count()));
+  term_.Set(status.term.value);
+}
+
+void ServiceMetrics::PublishCounts(const HandlerCounts& now) {
+  const HandlerCounts& before = counts_;
+  keys_hit_.Increment(now.hits - before.hits);
+  leases_.Increment(now.leases - before.leases);
+  bad_requests_.Increment(now.bad_requests - before.bad_requests);
+  waits_.Increment(now.waits - before.waits);
+  waits_expired_.Increment(now.waits_expired - before.waits_expired);
+  waits_cancelled_.Increment(now.waits_cancelled - before.waits_cancelled);
+  waits_refused_.Increment(now.waits_refused - before.waits_refused);
+  registrations_.Increment(now.registrations - before.registrations);
+  registrations_refused_.Increment(now.registrations_refused - before.registrations_refused);
+  sessions_replaced_.Increment(now.sessions_replaced - before.sessions_replaced);
+  sessions_timed_out_.Increment(now.sessions_timed_out - before.sessions_timed_out);
+  records_.Increment(now.records - before.records);
+  records_quarantined_.Increment(now.records_quarantined - before.records_quarantined);
+  protocol_errors_.Increment(now.protocol_errors - before.protocol_errors);
+  commands_sent_.Increment(now.commands_sent - before.commands_sent);
+  commands_dropped_.Increment(now.commands_dropped - before.commands_dropped);
+  PublishReasons("moonpool_master_keys_missed_total", "Keys that were looked for and not found.",
+                 now.misses, before.misses);
+  PublishReasons("moonpool_master_puts_refused_total", "Puts that got no grant.", now.refused,
+                 before.refused);
+  counts_ = now;
+}
+
+void ServiceMetrics::PublishTotals(const Totals& now) {
+  grants_.Increment(now.puts_started - totals_.puts_started);
+  commits_.Increment(now.puts_committed - totals_.puts_committed);
+  aborts_.Increment(now.puts_aborted - totals_.puts_aborted);
+  evictions_.Increment(now.evicted - totals_.evicted);
+  evicted_bytes_.Increment(now.evicted_bytes - totals_.evicted_bytes);
+  removals_.Increment(now.removed - totals_.removed);
+  losses_.Increment(now.lost - totals_.lost);
+  adoptions_.Increment(now.adopted - totals_.adopted);
+  totals_ = now;
+}
+
+void ServiceMetrics::PublishReasons(const char* name, const char* help, const ReasonCounts& now,
+                                    const ReasonCounts& before) {
+  for (size_t reason = 0; reason < ReasonCounts::kReasons; ++reason) {
+    if (now[reason] == before[reason]) continue;
+    const absl::string_view label = ReasonName(ReasonFromNumber(static_cast<int>(reason)));
+    registry_.AddCounter(name, help, {{"reason", absl::AsciiStrToLower(label)}})
+        .Increment(now[reason] - before[reason]);
+  }
+}
+
+}  // namespace moonpool::master

@@ -1,0 +1,93 @@
+// What the master tells Prometheus.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/metrics/metrics.h"
+#include "master/core/commands.h"
+#include "master/handlers/handlers.h"
+
+namespace moonpool::master {
+
+// One kind of call. Lock-free after the first answer of each code.
+class RpcMetrics {
+ public:
+  RpcMetrics(metrics::Registry& registry, absl::string_view rpc);
+  void Record(int code, absl::Duration elapsed);  // code: absl and gRPC have the same
+
+ private:
+  static constexpr size_t kCodes = 17;
+
+  metrics::Registry& registry_;
+  const std::string rpc_;
+  metrics::Histogram& seconds_;
+  std::array<std::atomic<metrics::Counter*>, kCodes> by_code_ = {};
+};
+
+// The core and the handlers count in plain numbers; Publish turns what was added since the last
+// time into counters.
+class ServiceMetrics {
+ public:
+  explicit ServiceMetrics(metrics::Registry& registry);
+
+  // One caller at a time.
+  void Publish(const Handlers& handlers, const StatusResult& status);
+
+  metrics::Histogram& lock_held;
+
+ private:
+  void PublishCounts(const HandlerCounts& counts);
+  void PublishTotals(const Totals& totals);
+  void PublishReasons(const char* name, const char* help, const ReasonCounts& now,
+                      const ReasonCounts& before);
+
+  metrics::Registry& registry_;
+  HandlerCounts counts_;  // as they were published
+  Totals totals_;
+
+  metrics::Counter& keys_hit_;
+  metrics::Counter& leases_;
+  metrics::Counter& bad_requests_;
+  metrics::Counter& waits_;
+  metrics::Counter& waits_expired_;
+  metrics::Counter& waits_cancelled_;
+  metrics::Counter& waits_refused_;
+  metrics::Counter& registrations_;
+  metrics::Counter& registrations_refused_;
+  metrics::Counter& sessions_replaced_;
+  metrics::Counter& sessions_timed_out_;
+  metrics::Counter& records_;
+  metrics::Counter& records_quarantined_;
+  metrics::Counter& protocol_errors_;
+  metrics::Counter& commands_sent_;
+  metrics::Counter& commands_dropped_;
+  metrics::Counter& grants_;
+  metrics::Counter& commits_;
+  metrics::Counter& aborts_;
+  metrics::Counter& evictions_;
+  metrics::Counter& evicted_bytes_;
+  metrics::Counter& removals_;
+  metrics::Counter& losses_;
+  metrics::Counter& adoptions_;
+
+  metrics::Gauge& objects_;
+  metrics::Gauge& used_bytes_;
+  metrics::Gauge& granted_bytes_;
+  metrics::Gauge& condemned_bytes_;
+  metrics::Gauge& leased_bytes_;
+  metrics::Gauge& capacity_bytes_;
+  metrics::Gauge& open_grants_;
+  metrics::Gauge& live_leases_;
+  metrics::Gauge& tombstones_;
+  metrics::Gauge& nodes_up_;
+  metrics::Gauge& nodes_known_;
+  metrics::Gauge& sessions_;
+  metrics::Gauge& waiters_;
+  metrics::Gauge& term_;
+};
+
+}  // namespace moonpool::master

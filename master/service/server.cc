@@ -1,0 +1,132 @@
+#include "master/service/server.h"
+
+#include <grpc/support/log.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/resource_quota.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/host_port.h"
+#include "common/error.h"
+#include "common/status_macros.h"
+#include "master/service/client_service.h"
+#include "master/service/metrics.h"
+#include "master/service/session_service.h"
+#include "master/service/shared_handlers.h"
+
+namespace moonpool::master {
+namespace {
+
+constexpr int kMaxMetadataBytes = 16 << 10;
+
+int ToMs(absl::Duration duration) { return static_cast<int>(absl::ToInt64Milliseconds(duration)); }
+
+void SetLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
+  grpc::ResourceQuota quota("master");
+  quota.Resize(options.memory_bytes);
+  builder.SetResourceQuota(quota);
+  builder.SetMaxReceiveMessageSize(options.max_message_bytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_streams);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  // A second master on the same port is a mistake, not load balancing.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, ToMs(options.keepalive_interval));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ToMs(options.keepalive_timeout));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             ToMs(options.keepalive_interval / 2));
+}
+
+// gRPC writes several lines of its own for a port that is taken; our caller writes one.
+class QuietGrpcLog {
+ public:
+  QuietGrpcLog() {
+    gpr_set_log_function([](gpr_log_func_args*) {});
+  }
+  ~QuietGrpcLog() { gpr_set_log_function(nullptr); }
+};
+
+}  // namespace
+
+class MasterServer::Edge {
+ public:
+  Edge(const HandlersOptions& options, std::unique_ptr<Core> core, const Dependencies& with)
+      : metrics_(with.registry),
+        handlers_(std::move(core), options, with.clock, metrics_),
+        client_(ServiceContext{handlers_, with.clock}, with.registry),
+        operator_(ServiceContext{handlers_, with.clock}, with.registry),
+        session_(handlers_, with.clock, with.registry, with.logger) {}
+
+  // The port that was bound.
+  absl::StatusOr<int> Start(const ServerOptions& options) {
+    grpc::ServerBuilder builder;
+    SetLimits(options, builder);
+    int port = 0;
+    builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&client_);
+    builder.RegisterService(&operator_);
+    builder.RegisterService(&session_);
+    {
+      const QuietGrpcLog quiet;
+      server_ = builder.BuildAndStart();
+    }
+    if (server_ == nullptr || port == 0) {
+      server_ = nullptr;
+      return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kUnspecified,
+                       absl::StrCat("cannot listen on ", options.listen),
+                       {.hint = "another process may have the port: choose one with --listen"});
+    }
+    handlers_.Start();
+    return port;
+  }
+
+  void Stop(absl::Duration timeout) {
+    if (server_ == nullptr) return;
+    handlers_.Run([](Handlers& handlers, absl::Time now) { handlers.Shutdown(now); });
+    server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
+    server_->Wait();
+    handlers_.Stop();
+    server_ = nullptr;
+  }
+
+ private:
+  ServiceMetrics metrics_;
+  SharedHandlers handlers_;
+  ClientService client_;
+  OperatorService operator_;
+  SessionService session_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+MasterServer::MasterServer(ServerOptions options, const HandlersOptions& handlers,
+                           std::unique_ptr<Core> core, Dependencies dependencies)
+    : options_(std::move(options)),
+      logger_(dependencies.logger),
+      edge_(std::make_unique<Edge>(handlers, std::move(core), dependencies)) {}
+
+MasterServer::~MasterServer() { Stop(); }
+
+absl::Status MasterServer::Start() {
+  ASSIGN_OR_RETURN(HostPort address, ParseHostPort(options_.listen));
+  ASSIGN_OR_RETURN(const int port, edge_->Start(options_));
+  address.port = static_cast<uint16_t>(port);
+  address_ = address.ToString();
+  is_serving_ = true;
+  logger_.Info("master serving", {{"address", address_}});
+  return absl::OkStatus();
+}
+
+void MasterServer::Stop() {
+  if (!is_serving_.exchange(false)) return;
+  logger_.Info("master stopping", {{"address", address_}});
+  edge_->Stop(options_.stop_timeout);
+}
+
+Health MasterServer::health() const {
+  if (is_serving_) return {.is_healthy = true, .text = "serving"};
+  return {.is_healthy = false, .text = "not serving"};
+}
+
+}  // namespace moonpool::master

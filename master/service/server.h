@@ -1,0 +1,71 @@
+// A serving master: the core, its handlers, and gRPC around them.
+//
+//   MasterServer server(options, std::move(core), {clock, registry, logger});
+//   RETURN_IF_ERROR(server.Start());
+//   ... server.address() ...
+//   server.Stop();
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/clock.h"
+#include "common/http/http_server.h"
+#include "common/log.h"
+#include "common/metrics/metrics.h"
+#include "master/core/core.h"
+#include "master/handlers/options.h"
+
+namespace moonpool::master {
+
+struct ServerOptions {
+  std::string listen = "127.0.0.1:7400";      // port 0: any free one
+  uint64_t memory_bytes = uint64_t{1} << 30;  // of calls in flight
+  int max_streams = 4096;                     // calls in flight per connection
+  // A call of 16384 keys with parents fits, as does a large slice of an inventory.
+  int max_message_bytes = 64 << 20;
+  absl::Duration stop_timeout = absl::Seconds(2);
+  // A connection that is dead but not closed is found out within keepalive + its timeout.
+  absl::Duration keepalive_interval = absl::Seconds(10);
+  absl::Duration keepalive_timeout = absl::Seconds(5);
+};
+
+// Start and Stop on one thread; the rest on any.
+class MasterServer {
+ public:
+  struct Dependencies {  // borrowed
+    const Clock& clock;
+    metrics::Registry& registry;
+    const Logger& logger;
+  };
+  MasterServer(ServerOptions options, const HandlersOptions& handlers, std::unique_ptr<Core> core,
+               Dependencies dependencies);
+  ~MasterServer();  // stops
+  MasterServer(const MasterServer&) = delete;
+  MasterServer& operator=(const MasterServer&) = delete;
+
+  // Binds and serves. INVALID_ARGUMENT: `listen` is no address; UNAVAILABLE: it cannot be bound.
+  absl::Status Start();
+  // Calls that wait are answered with UNAVAILABLE/SHUTTING_DOWN, sessions end; returns after
+  // stop_timeout at the latest, give or take what a cancelled call needs. Idempotent.
+  void Stop();
+
+  // HOST:PORT, the port filled in. After Start.
+  const std::string& address() const { return address_; }
+  Health health() const;
+
+ private:
+  class Edge;  // all that knows gRPC
+
+  const ServerOptions options_;
+  const Logger& logger_;
+  std::unique_ptr<Edge> edge_;
+  std::string address_;
+  std::atomic<bool> is_serving_ = false;
+};
+
+}  // namespace moonpool::master

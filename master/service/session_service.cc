@@ -1,0 +1,202 @@
+#include "master/service/session_service.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/error.h"
+#include "common/rpc/grpc/status_convert.h"
+
+namespace moonpool::master {
+namespace {
+
+// One stream. On gRPC's threads and, when others have messages for its node, on theirs; the lock
+// of the handlers serialises all. Owns itself. At most one read, one write and one Finish are under
+// way; Finish is never decided while a write is, so nothing that was posted outlives the reactor.
+class SessionReactor final : public grpc::ServerBidiReactor<v1::NodeMessage, v1::MasterMessage> {
+ public:
+  SessionReactor(SessionService& service, grpc::CallbackServerContext& context)
+      : service_(service),
+        handlers_(service.handlers()),
+        context_(context),
+        peer_(context.peer()),
+        started_at_(service.clock().Now()) {}
+
+  void Start() {
+    absl::Status status;
+    handlers_.Run([&](Handlers& handlers, absl::Time now) {
+      auto session = handlers.OpenSession([this] { Advance(); }, now);
+      status = session.status();
+      if (session.ok()) session_ = *std::move(session);
+      is_finishing_ = !session.ok();
+    });
+    if (status.ok()) {
+      StartRead(&incoming_);
+    } else {
+      End(status);
+    }
+  }
+
+ private:
+  void OnReadDone(bool ok) override {
+    bool reads_on = false;
+    handlers_.Run([&](Handlers& handlers, absl::Time now) {
+      if (ok) {
+        Take(handlers, now);
+      } else {
+        handlers.CloseSession(*session_, now);
+      }
+      Advance();
+      reads_on = ok && !is_finishing_;
+    });
+    // gRPC keeps the reactor until this reaction has returned, so another thread's Finish in
+    // between only makes the read fail.
+    if (reads_on) StartRead(&incoming_);
+  }
+
+  void OnWriteDone(bool ok) override {
+    handlers_.Run([&](Handlers& handlers, absl::Time now) {
+      is_writing_ = false;
+      if (!ok) handlers.CloseSession(*session_, now);
+      Advance();
+    });
+  }
+
+  void OnCancel() override {
+    handlers_.Run([&](Handlers& handlers, absl::Time now) {
+      if (session_ == nullptr) return;
+      handlers.CloseSession(*session_, now);
+      Advance();
+    });
+  }
+
+  void OnDone() override {
+    handlers_.Run([&](Handlers& handlers, absl::Time now) {
+      if (session_ == nullptr) return;
+      handlers.CloseSession(*session_, now);
+      session_.reset();  // under the lock: it leaves the table
+    });
+    delete this;
+  }
+
+  // Under the lock.
+  void Take(Handlers& handlers, absl::Time now) {
+    const bool was_registered = session_->node().value != 0 || !session_->name().empty();
+    const uint64_t quarantined = session_->records_quarantined();
+    handlers.OnNodeMessage(*session_, incoming_, now);
+    if (!was_registered && !session_->name().empty()) {
+      handlers_.Post([this, name = session_->name(), node = session_->node()] {
+        service_.LogRegistered(name, node, peer_);
+      });
+    }
+    if (session_->records_quarantined() != quarantined) {
+      handlers_.Post(
+          [this, name = session_->name(), count = session_->records_quarantined() - quarantined] {
+            service_.LogQuarantined(name, count);
+          });
+    }
+  }
+
+  // The next step of the stream's writing side, if one is due. Under the lock, any thread.
+  void Advance() {
+    if (session_ == nullptr || is_finishing_ || is_cutting_) return;
+    if (is_writing_) {
+      if (session_->is_cut_off()) CutOff();
+      return;
+    }
+    std::optional<v1::MasterMessage> message = session_->TakeMessage();
+    if (message.has_value()) {
+      outgoing_ = *std::move(message);
+      is_writing_ = true;
+      handlers_.Post([this] { StartWrite(&outgoing_); });
+      return;
+    }
+    if (!session_->is_finished()) return;
+    is_finishing_ = true;
+    handlers_.Post([this, name = session_->name(), status = session_->end_status()] {
+      service_.LogEnded(name, peer_, status);
+      End(status);
+    });
+  }
+
+  // The node takes nothing: the write under way ends only with the stream.
+  void CutOff() {
+    if (was_cut_) return;
+    was_cut_ = is_cutting_ = true;
+    handlers_.Post([this] {
+      context_.TryCancel();
+      handlers_.Run([this](Handlers&, absl::Time) {
+        is_cutting_ = false;
+        Advance();
+      });
+    });
+  }
+
+  void End(const absl::Status& status) {
+    service_.RecordEnd(status, started_at_);
+    Finish(ToGrpc(status));  // the last use of *this
+  }
+
+  SessionService& service_;
+  SharedHandlers& handlers_;
+  grpc::CallbackServerContext& context_;
+  const std::string peer_;
+  const absl::Time started_at_;
+  v1::NodeMessage incoming_;    // the read's
+  v1::MasterMessage outgoing_;  // the write's
+
+  // Under the lock.
+  std::unique_ptr<NodeSession> session_;
+  bool is_writing_ = false;
+  bool is_cutting_ = false;  // TryCancel is under way
+  bool was_cut_ = false;
+  bool is_finishing_ = false;
+};
+
+}  // namespace
+
+SessionService::SessionService(SharedHandlers& handlers, const Clock& clock,
+                               metrics::Registry& registry, const Logger& logger)
+    : handlers_(handlers),
+      clock_(clock),
+      metrics_(registry, "Session"),
+      logger_(logger),
+      limiter_(clock, absl::Seconds(1), /*burst=*/100) {}
+
+grpc::ServerBidiReactor<v1::NodeMessage, v1::MasterMessage>* SessionService::Session(
+    grpc::CallbackServerContext* context) {
+  auto* reactor = new SessionReactor(*this, *context);
+  reactor->Start();
+  return reactor;
+}
+
+void SessionService::LogRegistered(absl::string_view name, NodeId node, absl::string_view peer) {
+  if (const auto held_back = limiter_.Admit()) {
+    logger_.Info(
+        "node registered",
+        {{"node", name}, {"node_id", node.value}, {"peer", peer}, {"held_back", *held_back}});
+  }
+}
+
+void SessionService::LogQuarantined(absl::string_view name, uint64_t records) {
+  if (const auto held_back = limiter_.Admit()) {
+    logger_.Warn("node reported records that cannot be true; they were left out",
+                 {{"node", name}, {"records", records}, {"held_back", *held_back}});
+  }
+}
+
+void SessionService::LogEnded(absl::string_view name, absl::string_view peer,
+                              const absl::Status& status) {
+  if (const auto held_back = limiter_.Admit()) {
+    logger_.Info(
+        "node session ended",
+        {{"node", name}, {"peer", peer}, {"reason", Describe(status)}, {"held_back", *held_back}});
+  }
+}
+
+void SessionService::RecordEnd(const absl::Status& status, absl::Time started_at) {
+  metrics_.Record(static_cast<int>(status.code()), clock_.Now() - started_at);
+}
+
+}  // namespace moonpool::master

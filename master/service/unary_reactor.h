@@ -1,0 +1,84 @@
+// One unary call: hands the request to the Handlers and finishes when they are done with it.
+#pragma once
+
+#include <grpcpp/support/server_callback.h>
+
+#include <type_traits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/clock.h"
+#include "common/rpc/grpc/status_convert.h"
+#include "master/handlers/handlers.h"
+#include "master/service/metrics.h"
+#include "master/service/shared_handlers.h"
+
+namespace moonpool::master {
+
+// What every service needs; borrowed.
+struct ServiceContext {
+  SharedHandlers& handlers;
+  const Clock& clock;
+};
+
+// On gRPC's threads; never blocks but for the lock. Owns itself.
+template <typename Response>
+class UnaryReactor final : public grpc::ServerUnaryReactor {
+ public:
+  // `method` is a member of Handlers. `request` and `response` live until OnDone.
+  template <typename Request, typename Method>
+  static UnaryReactor* Start(const ServiceContext& context, RpcMetrics& metrics, Method method,
+                             const Request* request, Response* response) {
+    auto* reactor = new UnaryReactor(context, metrics, response);
+    reactor->Call(method, *request);
+    return reactor;
+  }
+
+ private:
+  UnaryReactor(const ServiceContext& context, RpcMetrics& metrics, Response* response)
+      : handlers_(context.handlers),
+        clock_(context.clock),
+        metrics_(metrics),
+        response_(response),
+        started_at_(clock_.Now()) {}
+
+  template <typename Request, typename Method>
+  void Call(Method method, const Request& request) {
+    handlers_.Run([&](Handlers& handlers, absl::Time now) {
+      Done<Response> done = [this](absl::Status status, Response response) {
+        status_ = std::move(status);
+        *response_ = std::move(response);
+        handlers_.Post([this] { Answer(); });
+      };
+      using Result =
+          std::invoke_result_t<Method, Handlers&, const Request&, absl::Time, Done<Response>>;
+      if constexpr (std::is_same_v<Result, CallId>) {
+        waiting_ = (handlers.*method)(request, now, std::move(done));
+      } else {
+        (handlers.*method)(request, now, std::move(done));
+      }
+    });
+  }
+
+  void Answer() {
+    metrics_.Record(static_cast<int>(status_.code()), clock_.Now() - started_at_);
+    Finish(ToGrpc(status_));  // the last use of *this
+  }
+
+  void OnCancel() override {
+    handlers_.Run([this](Handlers& handlers, absl::Time now) { handlers.Cancel(waiting_, now); });
+  }
+  void OnDone() override { delete this; }
+
+  SharedHandlers& handlers_;
+  const Clock& clock_;
+  RpcMetrics& metrics_;
+  Response* const response_;
+  const absl::Time started_at_;
+  // Under the lock of handlers_, until Answer is posted.
+  absl::Status status_;
+  CallId waiting_;
+};
+
+}  // namespace moonpool::master
