@@ -155,13 +155,13 @@ void AddBenchCommand(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<Arguments>();
   command->add_option("--suite", arguments->suite, "all, data, limits or control [all]")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"all", "data", "limits", "control"}));
+      ->check(Quiet(CLI::IsMember({"all", "data", "limits", "control"})));
   command->add_option("--rounds", arguments->rounds, "Rounds [5]")
       ->type_name("N")
-      ->check(CLI::Range(1, 100));
+      ->check(Quiet(CLI::Range(1, 100)));
   command->add_option("--seconds", arguments->seconds, "Of each case in each round [0.2]")
       ->type_name("X")
-      ->check(CLI::Range(0.001, 60.0));
+      ->check(Quiet(CLI::Range(0.001, 60.0)));
   command->add_flag("--quick", arguments->quick,
                     "3 rounds of 0.03 seconds: a look, no measurement");
   AddBytesOption(*command, "--dram", &arguments->dram_bytes,

@@ -14,15 +14,15 @@
 namespace moonpool::cli {
 namespace {
 
-// A CLI11 validator of what `parse` accepts; shown as `type` in the help.
+// A CLI11 validator of what `parse` accepts.
 template <typename Parse>
-CLI::Validator Accepts(Parse parse, const std::string& type) {
+CLI::Validator Accepts(Parse parse) {
   return CLI::Validator(
       [parse](std::string& text) {
         const auto parsed = parse(text);
         return parsed.ok() ? std::string() : std::string(parsed.status().message());
       },
-      type);
+      "");
 }
 
 std::string DumpJson(const nlohmann::ordered_json& json) {
@@ -66,8 +66,8 @@ void AddConnectionOptions(CLI::App& app, Session& session) {
          [&session](const std::vector<std::string>& masters) { session.masters = masters; },
          "Where the masters are (repeat, or separate by commas) [127.0.0.1:7400]")
       ->delimiter(',')
-      ->check(Accepts(ParseHostPort, "HOST:PORT"))
-      ->type_name("")
+      ->check(Accepts(ParseHostPort))
+      ->type_name("HOST:PORT")
       ->group("Connection");
   app.add_option("--namespace", session.name_space, "The keys' namespace [default]")
       ->type_name("NAME")
@@ -80,13 +80,15 @@ void AddJsonFlag(CLI::App& app, Session& session) {
   app.add_flag("--json", session.json, "Print JSON instead of text");
 }
 
+CLI::Validator Quiet(CLI::Validator validator) { return validator.description(""); }
+
 CLI::Option* AddBytesOption(CLI::App& app, const std::string& name, uint64_t* bytes,
                             const std::string& help) {
   return app
       .add_option_function<std::string>(
           name, [bytes](const std::string& text) { *bytes = *ParseBytes(text); }, help)
-      ->check(Accepts(ParseBytes, "SIZE"))
-      ->type_name("");
+      ->check(Accepts(ParseBytes))
+      ->type_name("SIZE");
 }
 
 CLI::Option* AddDurationOption(CLI::App& app, const std::string& name, absl::Duration* duration,
@@ -94,8 +96,8 @@ CLI::Option* AddDurationOption(CLI::App& app, const std::string& name, absl::Dur
   return app
       .add_option_function<std::string>(
           name, [duration](const std::string& text) { *duration = *ParseDuration(text); }, help)
-      ->check(Accepts(ParseDuration, "DURATION"))
-      ->type_name("");
+      ->check(Accepts(ParseDuration))
+      ->type_name("DURATION");
 }
 
 CLI::Option* AddKeyOption(CLI::App& app, const std::string& name, std::string* key,
@@ -103,8 +105,8 @@ CLI::Option* AddKeyOption(CLI::App& app, const std::string& name, std::string* k
   return app
       .add_option_function<std::string>(
           name, [key](const std::string& text) { *key = *KeyFromText(text); }, help)
-      ->check(Accepts(KeyFromText, "KEY"))
-      ->type_name("");
+      ->check(Accepts(KeyFromText))
+      ->type_name("KEY");
 }
 
 CLI::Option* AddKeysOption(CLI::App& app, const std::string& name, std::vector<std::string>* keys,
@@ -116,8 +118,8 @@ CLI::Option* AddKeysOption(CLI::App& app, const std::string& name, std::vector<s
             for (const std::string& text : texts) keys->push_back(*KeyFromText(text));
           },
           help)
-      ->check(Accepts(KeyFromText, "KEY"))
-      ->type_name("");
+      ->check(Accepts(KeyFromText))
+      ->type_name("KEY");
 }
 
 int ExitCodeOf(const absl::Status& status) {

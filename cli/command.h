@@ -44,6 +44,9 @@ CLI::App* AddPoolCommand(CLI::App& app, Session& session, const std::string& nam
 void AddConnectionOptions(CLI::App& app, Session& session);
 void AddJsonFlag(CLI::App& app, Session& session);
 
+// A check whose description stays out of the help: the option's own text says it.
+CLI::Validator Quiet(CLI::Validator validator);
+
 // Options that are checked while the arguments are read: "256MiB", "30s", a key as text.
 CLI::Option* AddBytesOption(CLI::App& app, const std::string& name, uint64_t* bytes,
                             const std::string& help);

@@ -62,7 +62,7 @@ void AddDevCommand(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<Arguments>();
   command->add_option("--nodes", arguments->cluster.nodes, "Storage nodes [1]")
       ->type_name("N")
-      ->check(CLI::Range(1, 64));
+      ->check(Quiet(CLI::Range(1, 64)));
   AddBytesOption(*command, "--dram", &arguments->cluster.dram_bytes,
                  "Memory of each node [256MiB]");
   command

@@ -18,7 +18,7 @@ Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found)";
 
 int Main(int argc, char** argv) {
   Session session;
-  CLI::App app("moonpool: a pool for KVCache");
+  CLI::App app("moonpool: a pool for KVCache", "moonpool");
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("moonpool ") + kReleaseVersion);
   app.require_subcommand(1);

@@ -110,7 +110,7 @@ void AddObjectsCommand(CLI::App& app, Session& session) {
   AddKeyOption(*command, "--prefix", &arguments->prefix, "Only keys that start with this");
   command->add_option("--limit", arguments->limit, "At most this many [100]")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(Quiet(CLI::PositiveNumber));
   command->callback([&session, arguments] {
     session.run = [&session, arguments] { return Run(session, *arguments); };
   });

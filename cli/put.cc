@@ -76,7 +76,7 @@ void AddPutCommand(CLI::App& app, Session& session) {
   AddKeyOption(*command, "--parent", &arguments->parent, "The block before this one in its chain");
   command->add_option("--replicas", arguments->replicas, "Copies on different nodes [1]")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(Quiet(CLI::PositiveNumber));
   command->callback([&session, arguments] {
     session.run = [&session, arguments] { return Run(session, *arguments); };
   });

@@ -127,6 +127,11 @@ void PrintText(const replay::Report& report) {
 }
 
 int Run(const Session& session, const Arguments& arguments) {
+  if (arguments.trace_file.empty() == arguments.generate.empty()) {
+    std::fputs("moonpool: name a trace with --trace FILE, or --generate one: chat or agent\n",
+               stderr);
+    return kUsage;
+  }
   const auto report = Replay(session, arguments);
   if (!report.ok()) return Fail(session, report.status());
   if (arguments.json_file != "-") PrintText(*report);
@@ -140,20 +145,18 @@ int Run(const Session& session, const Arguments& arguments) {
 }
 
 void AddTraceOptions(CLI::App& command, Arguments& arguments) {
-  CLI::Option_group* const source = command.add_option_group("What to play (one of)");
-  source->add_option("--trace", arguments.trace_file, "A trace: conversation or agent sessions")
+  command.add_option("--trace", arguments.trace_file, "A trace: conversation or agent sessions")
       ->type_name("FILE");
-  source->add_option("--generate", arguments.generate, "Make one up: chat or agent")
+  command.add_option("--generate", arguments.generate, "Or make one up: chat or agent")
       ->type_name("KIND")
-      ->check(CLI::IsMember({"chat", "agent"}));
-  source->require_option(1);
+      ->check(Quiet(CLI::IsMember({"chat", "agent"})));
   command.add_option("--requests", arguments.generator.requests, "Of a made-up trace [12000]")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(Quiet(CLI::PositiveNumber));
   command.add_option("--seed", arguments.generator.seed, "Of a made-up trace [1]")->type_name("N");
   command.add_option("--limit", arguments.limit, "Play only the first requests")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(Quiet(CLI::PositiveNumber));
 }
 
 }  // namespace
@@ -171,21 +174,21 @@ void AddReplayCommand(CLI::App& app, Session& session) {
                  "Bytes of a block [the pool holds a fifth of the distinct blocks]");
   command->add_option("--clients", arguments->clients, "Engines at the same time [1]")
       ->type_name("N")
-      ->check(CLI::Range(1, 64));
+      ->check(Quiet(CLI::Range(1, 64)));
   command
       ->add_option("--speed", arguments->speed, "Times the trace's own pace; max: no waiting [max]")
       ->type_name("X")
-      ->check(CLI::IsMember({"max"}) | CLI::PositiveNumber);
+      ->check(Quiet(CLI::IsMember({"max"}) | CLI::PositiveNumber));
   command
       ->add_option("--prefill-tokens-per-s", arguments->prefill_tokens_per_s,
                    "Modelled time for what missed, unless --speed max; 0: none [20000]")
       ->type_name("X")
-      ->check(CLI::NonNegativeNumber);
+      ->check(Quiet(CLI::NonNegativeNumber));
   command->add_option("--key-prefix", arguments->key_prefix, "Of the keys [new in every run]")
       ->type_name("TEXT");
   command->add_option("--path", arguments->path, "auto, tcp or shm [auto]")
       ->type_name("PATH")
-      ->check(CLI::IsMember({"auto", "tcp", "shm"}));
+      ->check(Quiet(CLI::IsMember({"auto", "tcp", "shm"})));
   AddJsonFileOption(*command, session, &arguments->json_file);
   command->callback([&session, arguments] {
     session.run = [&session, arguments] { return Run(session, *arguments); };

@@ -26,7 +26,9 @@ void SetVersion(v1::Version* version) {
 }  // namespace
 
 const char kNoMasterHint[] =
-    "start a local cluster with `moonpool dev`, or say where the master is with --master HOST:PORT";
+    "start a local cluster with `moonpool dev` and take the address it prints, or say where the "
+    "master "
+    "is with --master HOST:PORT";
 
 struct MasterLink::Rep {
   const std::vector<std::string> masters;
