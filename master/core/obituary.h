@@ -22,7 +22,7 @@ enum class DeathCause : uint8_t {
 // 24 bytes. Keys are told apart by their 64-bit hash.
 struct Obituary {
   uint64_t key_hash = 0;
-  Generation generation;
+  Generation generation = {};
   uint32_t when_cs = 0;  // hundredths of a second since the core's first command
   DeathCause cause = DeathCause::kEvicted;
 };
