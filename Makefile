@@ -1,6 +1,6 @@
 # Thin names for what cmake --preset, ctest --preset and the scripts in tools/ do.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz dev release asan tsan clang shared clean
+.PHONY: help setup demo test check format fuzz tidy dev release asan tsan clang shared clean
 
 help:
 	@echo 'make demo     install what is missing, build the programs, run a three-node pool'
@@ -9,7 +9,7 @@ help:
 	@echo 'make dev      build with tests into build/dev; release: optimised programs'
 	@echo '              asan, tsan, clang, shared: the other presets, built only'
 	@echo 'make fuzz     run every fuzzer for a minute (SECONDS=n for longer)'
-	@echo 'make format   clang-format on every tracked file'
+	@echo 'make format   clang-format on every tracked file; tidy: clang-tidy on the last change'
 	@echo 'make setup    install what the build and the tests need; clean: remove build/'
 
 setup:
@@ -39,6 +39,13 @@ fuzz:
 	@cmake --preset clang --log-level=WARNING -DMOONPOOL_FUZZ_SECONDS=$(SECONDS)
 	@cmake --build --preset clang
 	@ctest --preset clang --label-regex fuzz
+
+# clang-tidy on the sources that differ from the last commit, or on FILES="a.cc b.cc"; slow.
+tidy:
+	@cmake --preset clang --log-level=WARNING
+	@cmake --build --preset clang --target generated
+	@files="$(FILES)"; clang-tidy -p build/clang --quiet \
+	  $${files:-$$(git diff --name-only --diff-filter=d HEAD~1 -- '*.cc')}
 
 format:
 	@git ls-files '*.cc' '*.h' '*.inc' | xargs -r clang-format -i
