@@ -16,7 +16,6 @@ namespace {
 
 constexpr uint32_t kMagic = 0x4850504d;  // "MPPH"
 constexpr uint16_t kLayoutVersion = 1;
-constexpr size_t kGenerationAt = 8;
 constexpr size_t kHeaderChecksumAt = 56;
 static_assert(kHeaderChecksumAt + 8 == kPartHeaderBytes);
 
@@ -121,7 +120,7 @@ void RestorePartHeader(Generation generation, std::byte* to) {
 
 Generation LoadPartGeneration(const std::byte* from) {
   // atomic_ref has no const form in C++20; a load of 8 aligned bytes writes nothing.
-  return Generation{GenerationAt(const_cast<std::byte*>(from)).load(std::memory_order_acquire)};
+  return Generation{GenerationAt(const_cast<std::byte*>(from)).load(std::memory_order_seq_cst)};
 }
 
 }  // namespace moonpool::transport

@@ -36,6 +36,8 @@ struct PartHeader {
   bool operator==(const PartHeader&) const = default;
 };
 
+inline constexpr size_t kGenerationAt = 8;
+
 uint64_t KeyFingerprint(absl::string_view name_space, absl::string_view key);
 
 // `to` has kPartHeaderBytes and is 8-byte aligned. The generation is stored last, so that a reader
@@ -59,7 +61,9 @@ absl::Status CheckPayload(const PartHeader& header, uint64_t payload_checksum);
 void InvalidatePartHeader(std::byte* to);
 // Puts the generation back after InvalidatePartHeader, when the new owner was refused.
 void RestorePartHeader(Generation generation, std::byte* to);
-// The generation as it stands in shared memory now (acquire).
+// The generation as it stands in shared memory now. Sequentially consistent, like the invalidation:
+// of a viewer that pins and then looks, and an owner that invalidates and then looks for pins, at
+// least one sees the other.
 Generation LoadPartGeneration(const std::byte* from);
 
 }  // namespace moonpool::transport

@@ -33,8 +33,11 @@ class WriteClaim {
 // with BYTES_PINNED until it is destroyed.
 enum class WriterKind { kStepwise, kMapped };
 
-// Generations that a local viewer pins (hazard slots in shared memory). Holds() is called with a
-// sequentially consistent fence after the header was invalidated. Thread-safe.
+// Generations that a local viewer pins (hazard slots in shared memory). A new owner first calls
+// InvalidatePartHeader for every sealed part it would replace, then asks Holds for each, and puts
+// the headers back (RestorePartHeader) when the answer is yes: both are sequentially consistent, so
+// a view is either seen here or finds the header invalid. The same holds for a part that is removed
+// or moved. Thread-safe.
 class ViewPins {
  public:
   virtual ~ViewPins() = default;

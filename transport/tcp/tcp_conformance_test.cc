@@ -52,6 +52,10 @@ class TcpUnderTest final : public BackendUnderTest {
     *address = LocalAddress(fd).ToString();
     return std::make_shared<RawListener>(fd, std::move(script));
   }
+  bool AnswerHello(int fd) override {
+    TakeHello(fd);
+    return SendFrame(fd, [](std::byte* to) { return EncodeHelloOk(1, PlainHelloAnswer(), to); });
+  }
   Waiter& waiter() override { return waiter_; }
 
  private:

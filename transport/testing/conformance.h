@@ -13,8 +13,10 @@
 #include <optional>
 #include <string>
 
+#include "absl/types/span.h"
 #include "common/clock.h"
 #include "transport/channel.h"
+#include "transport/frame.h"
 #include "transport/server.h"
 #include "transport/testing/fake_target.h"
 #include "transport/waiter.h"
@@ -53,8 +55,17 @@ class BackendUnderTest {
   // down). `*address` is for PeerAt.
   virtual std::shared_ptr<void> ListenRaw(std::function<void(int fd)> script,
                                           std::string* address) = 0;
+  // With has_sockets: takes a HELLO from `fd` and answers it as a node would that grants no
+  // writable memory. True: the requests of a channel come next on this connection.
+  virtual bool AnswerHello(int fd) = 0;
   virtual Waiter& waiter() = 0;
 };
+
+// For AnswerHello: blocking, on a socket.
+HelloRequest TakeHello(int fd);
+bool SendFrame(int fd, const std::function<size_t(std::byte* to)>& encode,
+               absl::Span<const int> descriptors = {});
+HelloAnswer PlainHelloAnswer();
 
 using BackendFactory = std::function<std::unique_ptr<BackendUnderTest>()>;
 

@@ -7,8 +7,6 @@
 #include <thread>
 
 #include "common/cancel.h"
-#include "common/version.h"
-#include "transport/frame.h"
 #include "transport/testing/conformance_scene.h"
 
 namespace moonpool::transport {
@@ -21,29 +19,14 @@ void ReadToEnd(int fd) {
   }
 }
 
-void SendFrame(int fd, const std::function<size_t(std::byte* to)>& encode) {
-  std::array<std::byte, kFrameBytesMax> frame;
-  const size_t size = encode(frame.data());
-  EXPECT_EQ(send(fd, frame.data(), size, MSG_NOSIGNAL), static_cast<ssize_t>(size));
-}
-
 // A server that shakes hands like a real one, then runs `script`.
-std::function<void(int)> AfterHandshake(std::function<void(int)> script) {
-  return [script](int fd) {
-    std::array<std::byte, kFrameHeaderBytes + kHelloBodyBytes> hello;
-    if (recv(fd, hello.data(), hello.size(), MSG_WAITALL) != static_cast<ssize_t>(hello.size())) {
-      return;
+std::function<void(int)> AfterHandshake(ConformanceScene& scene, std::function<void(int)> script) {
+  return [&scene, script](int fd) {
+    if (scene.backend().AnswerHello(fd)) {
+      script(fd);
+    } else {
+      ReadToEnd(fd);
     }
-    SendFrame(fd, [](std::byte* to) {
-      const HelloAnswer answer{.wire_major = kWireMajor,
-                               .wire_minor = kWireMinor,
-                               .incarnation = Incarnation{0x1234},
-                               .grants = 0,
-                               .pin_slots = 0,
-                               .segments = {}};
-      return EncodeHelloOk(1, answer, to);
-    });
-    script(fd);
   };
 }
 
@@ -107,15 +90,9 @@ void GarbageInTheHandshakeIsABadFrame(ConformanceScene& scene) {
 void NewerMajorVersionIsRefused(ConformanceScene& scene) {
   if (!scene.traits().has_sockets) GTEST_SKIP() << "no sockets";
   RawPeer newer(scene, [](int fd) {
-    SendFrame(fd, [](std::byte* to) {
-      const HelloAnswer answer{.wire_major = kWireMajor + 1,
-                               .wire_minor = 0,
-                               .incarnation = Incarnation{0x1234},
-                               .grants = 0,
-                               .pin_slots = 0,
-                               .segments = {}};
-      return EncodeHelloOk(1, answer, to);
-    });
+    HelloAnswer answer = PlainHelloAnswer();
+    ++answer.wire_major;
+    EXPECT_TRUE(SendFrame(fd, [&](std::byte* to) { return EncodeHelloOk(1, answer, to); }));
     ReadToEnd(fd);
   });
   EXPECT_THAT(scene.transport().Connect(newer.peer, scene.Within(scene.kPatience)),
@@ -138,8 +115,8 @@ std::unique_ptr<Channel> ConnectTo(ConformanceScene& scene, const RawPeer& raw) 
 }
 
 void SilentServerEndsAtTheDeadline(ConformanceScene& scene) {
-  if (!scene.traits().has_sockets || scene.traits().has_mapped_writers) GTEST_SKIP();
-  RawPeer silent(scene, AfterHandshake(ReadToEnd));
+  if (!scene.traits().has_sockets) GTEST_SKIP() << "no sockets";
+  RawPeer silent(scene, AfterHandshake(scene, ReadToEnd));
   const auto channel = ConnectTo(scene, silent);
   ASSERT_NE(channel, nullptr);
   OneWrite write(1000);
@@ -152,9 +129,9 @@ void SilentServerEndsAtTheDeadline(ConformanceScene& scene) {
 }
 
 void WaitingIsCancelledFromAnotherThread(ConformanceScene& scene) {
-  if (!scene.traits().has_sockets || scene.traits().has_mapped_writers) GTEST_SKIP();
+  if (!scene.traits().has_sockets) GTEST_SKIP() << "no sockets";
   CancelSource source;
-  RawPeer silent(scene, AfterHandshake([&source](int fd) {
+  RawPeer silent(scene, AfterHandshake(scene, [&source](int fd) {
                    char byte;
                    EXPECT_EQ(recv(fd, &byte, 1, 0), 1);  // the request is under way
                    source.Cancel();
@@ -172,7 +149,7 @@ void WaitingIsCancelledFromAnotherThread(ConformanceScene& scene) {
 }
 
 void WrongAnswersAreBadFrames(ConformanceScene& scene) {
-  if (!scene.traits().has_sockets || scene.traits().has_mapped_writers) GTEST_SKIP();
+  if (!scene.traits().has_sockets) GTEST_SKIP() << "no sockets";
   const std::vector<std::function<size_t(std::byte*)>> answers = {
       [](std::byte* to) { return EncodeOk(FrameType::kSeal, 777, to); },  // of nobody
       [](std::byte* to) { return EncodeOk(FrameType::kRead, 2, to); },    // of another kind
@@ -180,10 +157,10 @@ void WrongAnswersAreBadFrames(ConformanceScene& scene) {
       [](std::byte* to) { return EncodeHelloOk(2, HelloAnswer{}, to); },  // out of place
       [](std::byte* to) { return (std::fill_n(to, 200, std::byte{0xff}), size_t{200}); }};
   for (const auto& answer : answers) {
-    RawPeer liar(scene, AfterHandshake([&answer](int fd) {
+    RawPeer liar(scene, AfterHandshake(scene, [&answer](int fd) {
                    char byte;
                    EXPECT_EQ(recv(fd, &byte, 1, 0), 1);
-                   SendFrame(fd, answer);
+                   EXPECT_TRUE(SendFrame(fd, answer));
                    ReadToEnd(fd);
                  }));
     const auto channel = ConnectTo(scene, liar);

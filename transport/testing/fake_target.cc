@@ -115,7 +115,6 @@ bool FakeTarget::UnpinnedLocked(const std::vector<size_t>& owners) {
   for (const size_t i : owners) {
     if (owners_[i].is_sealed) InvalidatePartHeader(HeaderOf(owners_[i].extent));
   }
-  std::atomic_thread_fence(std::memory_order_seq_cst);
   bool is_pinned = false;
   for (const size_t i : owners) {
     for (const ViewPins* viewer : viewers_) {

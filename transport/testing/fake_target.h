@@ -4,9 +4,7 @@
 // map it.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <vector>
 

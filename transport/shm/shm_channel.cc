@@ -1,0 +1,143 @@
+#include "transport/shm/shm_channel.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/error.h"
+#include "common/status_macros.h"
+#include "transport/part_header.h"
+
+namespace moonpool::transport {
+namespace {
+
+// Copied by one Progress: the caller looks at its deadline in between.
+constexpr uint64_t kProgressBytes = 8 << 20;
+
+}  // namespace
+
+ShmChannel::ShmChannel(std::shared_ptr<ShmPeer> peer, std::unique_ptr<ClientStream> stream,
+                       const ShmClientOptions& options)
+    : peer_(std::move(peer)),
+      stream_(std::move(stream)),
+      options_(options),
+      reads_(options.outstanding_ops_max) {}
+
+ShmChannel::~ShmChannel() {
+  Abandon(MakeError(absl::StatusCode::kCancelled, ErrorReason::kCancelledByCaller,
+                    "the channel was closed"));
+}
+
+absl::Status ShmChannel::CheckRoom(uint64_t bytes) const {
+  RETURN_IF_ERROR(stream_->failure());
+  const uint64_t all_bytes = read_bytes_ + stream_->outstanding_bytes();
+  if (outstanding() < options_.outstanding_ops_max &&
+      (outstanding() == 0 || all_bytes + bytes <= options_.outstanding_bytes_max)) {
+    return absl::OkStatus();
+  }
+  return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
+                   absl::StrCat(outstanding(), " ops and ", all_bytes, " bytes are outstanding"),
+                   {.hint = "make progress and submit again"});
+}
+
+absl::Status ShmChannel::Submit(ReadOp* op) {
+  RETURN_IF_ERROR(Validate(*op));
+  RETURN_IF_ERROR(CheckRoom(op->extent.payload_bytes()));
+  // A segment the node got later, or one that is no memory: the node knows.
+  if (peer_->Readable(op->extent).empty()) return stream_->Add(op);
+  reads_[tail_++ % reads_.size()] = op;
+  read_bytes_ += op->extent.payload_bytes();
+  return absl::OkStatus();
+}
+
+absl::Status ShmChannel::Submit(WriteOp* op) {
+  RETURN_IF_ERROR(Validate(*op));
+  RETURN_IF_ERROR(CheckRoom(op->record.extent.payload_bytes()));
+  return stream_->Add(op);
+}
+
+// The stream first: the node works on what it gets while this thread copies.
+bool ShmChannel::Progress() {
+  bool progressed = stream_->Progress();
+  uint64_t copied = 0;
+  while (mapped_reads() > 0 && copied < kProgressBytes) {
+    if (!is_started_) StartRead();
+    if (is_started_) copied += CopySome(kProgressBytes - copied);
+    progressed = true;
+  }
+  return progressed;
+}
+
+void ShmChannel::StartRead() {
+  ReadOp& op = Front();
+  const ConstBytes part = peer_->Readable(op.extent);
+  absl::StatusOr<PartHeader> header =
+      CheckPartHeader(op.generation, op.extent, part.first(kPartHeaderBytes));
+  if (!header.ok()) return FinishFront(header.status());
+  op.header = *header;
+  left_ = part.subspan(kPartHeaderBytes);
+  into_ = SpanCursor<std::byte>(op.into);
+  checksum_.Reset();
+  is_started_ = true;
+}
+
+uint64_t ShmChannel::CopySome(uint64_t bytes_max) {
+  ReadOp& op = Front();
+  uint64_t copied = 0;
+  while (copied < bytes_max && !left_.empty()) {
+    const MutableBytes piece = into_.Next(bytes_max - copied);
+    if (op.verify) {
+      checksum_.CopyAndUpdate(piece.data(), left_.first(piece.size()));
+    } else {
+      CopyBytes(piece.data(), left_.first(piece.size()));
+    }
+    into_.Advance(piece.size());
+    left_.remove_prefix(piece.size());
+    copied += piece.size();
+  }
+  if (left_.empty()) FinishFront(Judge(op));
+  return copied;
+}
+
+// Everything is copied. With a checksum that matches the header, the bytes are right whatever has
+// happened to the part since; without, it must still be the same owner's.
+absl::Status ShmChannel::Judge(const ReadOp& op) const {
+  absl::Status payload = absl::OkStatus();
+  if (op.verify) {
+    payload = CheckPayload(op.header, checksum_.Finish());
+    if (payload.ok()) return payload;
+  }
+  const std::byte* part = peer_->Readable(op.extent).data();
+  if (LoadPartGeneration(part) == op.generation) return payload;
+  return MakeError(
+      absl::StatusCode::kNotFound, ErrorReason::kStaleGeneration,
+      absl::StrCat("generation ", ToString(op.generation), " was superseded while it was read"),
+      {.hint = "locate the key again"});
+}
+
+void ShmChannel::FinishFront(const absl::Status& status) {
+  ReadOp& op = Front();
+  ++head_;
+  is_started_ = false;
+  read_bytes_ -= op.extent.payload_bytes();
+  op.status = status;
+  op.done = true;
+}
+
+size_t ShmChannel::outstanding() const { return mapped_reads() + stream_->outstanding(); }
+
+void ShmChannel::AppendWaits(std::vector<pollfd>* waits) const { stream_->AppendWaits(waits); }
+
+void ShmChannel::Abandon(const absl::Status& status) {
+  while (mapped_reads() > 0) FinishFront(status);
+  stream_->Fail(status);
+}
+
+bool ShmChannel::healthy() const { return stream_->IsHealthy() && peer_->IsAlive(); }
+
+absl::StatusOr<std::unique_ptr<PinnedPart>> ShmChannel::OpenView(Generation generation,
+                                                                 const Extent& extent) {
+  return peer_->OpenView(generation, extent);
+}
+
+}  // namespace moonpool::transport

@@ -1,0 +1,92 @@
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <string>
+
+#include "common/log.h"
+#include "common/testing/temp_dir.h"
+#include "transport/shm/pin_page.h"
+#include "transport/shm/shm_server.h"
+#include "transport/shm/shm_transport.h"
+#include "transport/stream/socket.h"
+#include "transport/testing/conformance.h"
+#include "transport/testing/raw_listener.h"
+
+namespace moonpool::transport {
+namespace {
+
+class ShmUnderTest final : public BackendUnderTest {
+ public:
+  explicit ShmUnderTest(bool mapped_writes) : mapped_writes_(mapped_writes) {}
+
+  Traits traits() const override {
+    return {.has_views = true,
+            .has_mapped_writers = mapped_writes_,
+            .crosses_processes = true,
+            .has_sockets = true,
+            .is_threaded = true};
+  }
+  std::unique_ptr<Server> MakeServer(FakeTarget& target) override {
+    std::vector<ShmSegment> segments;
+    for (uint32_t i = 0; i < target.segment_count(); ++i) {
+      segments.push_back({SegmentId{i}, target.segment_fd(i), target.segment_bytes(i)});
+    }
+    ShmServerOptions options;
+    options.socket_path = dir_.path() + "/node.sock";
+    return NewShmServer(target, segments, options, clock_, Logger::Null());
+  }
+  std::unique_ptr<Transport> MakeTransport(const ClientOptions& options) override {
+    ShmClientOptions shm;
+    shm.host_id = "host";
+    shm.mapped_writes = mapped_writes_;
+    if (options.outstanding_ops_max) shm.outstanding_ops_max = *options.outstanding_ops_max;
+    return NewShmTransport(shm, clock_);
+  }
+  PeerAddress PeerAt(const std::string& server_address, Incarnation incarnation) override {
+    return {.name = "node",
+            .incarnation = incarnation,
+            .host_id = "host",
+            .tcp_address = "",
+            .shm_path = server_address};
+  }
+  PeerAddress DeadPeer() override {
+    return PeerAt(dir_.path() + "/nobody.sock", Incarnation{0x1234});
+  }
+  std::shared_ptr<void> ListenRaw(std::function<void(int fd)> script,
+                                  std::string* address) override {
+    *address = dir_.path() + "/raw.sock";
+    const SocketAddress unix_address = *UnixAddress(*address);
+    unlink(address->c_str());
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(
+        bind(fd, reinterpret_cast<const sockaddr*>(&unix_address.storage), unix_address.length), 0);
+    EXPECT_EQ(listen(fd, 8), 0);
+    return std::make_shared<RawListener>(fd, std::move(script));
+  }
+  bool AnswerHello(int fd) override {
+    HelloAnswer answer = PlainHelloAnswer();
+    const auto encode = [&answer](std::byte* to) { return EncodeHelloOk(1, answer, to); };
+    if ((TakeHello(fd).wants & kHelloMapping) == 0) return SendFrame(fd, encode);
+    const auto pins = PinPage::Create(8);
+    answer.grants = kHelloMapping;
+    answer.pin_slots = 8;
+    const int descriptor = (*pins)->fd();
+    SendFrame(fd, encode, absl::MakeConstSpan(&descriptor, 1));
+    return false;
+  }
+  Waiter& waiter() override { return waiter_; }
+
+ private:
+  const bool mapped_writes_;
+  TempDir dir_;
+  SteadyClock clock_;
+  PollWaiter waiter_{clock_};
+};
+
+[[maybe_unused]] const bool mapped_registered = RegisterTransportConformance(
+    "ShmMapped", [] { return std::make_unique<ShmUnderTest>(/*mapped_writes=*/true); });
+[[maybe_unused]] const bool streamed_registered = RegisterTransportConformance(
+    "ShmStreamed", [] { return std::make_unique<ShmUnderTest>(/*mapped_writes=*/false); });
+
+}  // namespace
+}  // namespace moonpool::transport
