@@ -1,0 +1,276 @@
+#include "tests/sim/cluster.h"
+
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/checksum.h"
+#include "common/log.h"
+#include "tests/sim/sim_client.h"
+#include "tests/sim/sim_master.h"
+#include "tests/sim/sim_node.h"
+
+namespace moonpool::sim {
+namespace {
+
+// Long enough for every deadline, straggler and time-out of the run to pass.
+constexpr absl::Duration kQuiesce = absl::Seconds(60);
+constexpr absl::Duration kCheckEvery = absl::Milliseconds(100);
+
+master::CoreOptions CoreOptionsOf(const SimOptions& options) {
+  master::CoreOptions core;
+  core.eviction_policy = options.eviction_policy;
+  core.stripe_bytes = options.stripe_bytes;
+  core.min_part_bytes = options.min_part_bytes;
+  core.max_grant = absl::Seconds(8);
+  return core;
+}
+
+class Cluster {
+ public:
+  explicit Cluster(const SimOptions& options)
+      : options_(options),
+        random_(options.seed ^ 0x5eed),
+        network_(scheduler_, Random(random_.Next()), options.faults.network),
+        fabric_(scheduler_, network_, Random(random_.Next())),
+        model_(Excuses{
+            .nodes_lost = options.faults.loses_nodes(),
+            .network_faults = options.faults.disturbs_network(),
+            .evicts = true,
+        }),
+        master_(scheduler_, network_,
+                {.core = CoreOptionsOf(options), .handlers = {}, .term = Term{1}},
+                Random(random_.Next())) {
+    fabric_.faults() = options.faults.data;
+  }
+
+  SimResult Run() {
+    const absl::Time begin = scheduler_.Now();
+    for (int i = 0; i < options_.nodes; ++i) StartNode(absl::StrCat("node-", i));
+    RunUntil(begin + absl::Seconds(2));
+    end_ = scheduler_.Now() + options_.duration;
+    for (int i = 0; i < options_.clients; ++i) StartClient();
+    ScheduleFaults();
+    ScheduleCheck();
+    RunUntil(end_);
+    HealEverything();
+    RunUntil(end_ + kQuiesce);
+    FinalChecks();
+    return Finish(begin);
+  }
+
+ private:
+  void RunUntil(absl::Time limit) {
+    scheduler_.Run(limit, [this] { return !violation_.empty(); });
+  }
+
+  void Violate(absl::string_view what) {
+    if (violation_.empty()) {
+      violation_ = absl::StrCat(what, " (at ",
+                                absl::FormatDuration(scheduler_.Now() - absl::UnixEpoch()), ")");
+    }
+  }
+
+  void StartNode(const std::string& name) {
+    nodes_.push_back(std::make_unique<SimNode>(fabric_, master_, name, options_.node_bytes,
+                                               Random(random_.Next())));
+    nodes_.back()->Start();
+  }
+
+  SimClient* NewClient() {
+    const uint64_t id = ++last_client_;
+    const ClientWorld world{.scheduler = scheduler_,
+                            .network = network_,
+                            .fabric = fabric_,
+                            .master = master_,
+                            .model = model_,
+                            .options = options_,
+                            .logger = Logger::Null(),
+                            .violation = &violation_};
+    clients_.push_back(std::make_unique<SimClient>(world, absl::StrCat("client-", id), id,
+                                                   Random(random_.Next())));
+    return clients_.back().get();
+  }
+
+  void StartClient() {
+    SimClient* const client = NewClient();
+    scheduler_.Spawn(client->host(), [this, client] { client->Work(end_); });
+  }
+
+  // Poisson processes, drawn as waiting times.
+  void Schedule(double per_second, void (Cluster::*fault)()) {
+    if (per_second <= 0) return;
+    const absl::Duration wait =
+        absl::Seconds(-std::log(1.0 - random_.Uniform()) / per_second) + absl::Milliseconds(1);
+    if (scheduler_.Now() + wait >= end_) return;
+    scheduler_.After(wait, [this, per_second, fault] {
+      (this->*fault)();
+      Schedule(per_second, fault);
+    });
+  }
+
+  void ScheduleFaults() {
+    Schedule(options_.faults.node_crashes, &Cluster::CrashANode);
+    Schedule(options_.faults.client_crashes, &Cluster::CrashAClient);
+    Schedule(options_.faults.cuts, &Cluster::CutSomething);
+  }
+
+  void CrashANode() {
+    std::vector<SimNode*> alive;
+    for (const auto& node : nodes_) {
+      if (!node->crashed()) alive.push_back(node.get());
+    }
+    if (alive.empty()) return;
+    SimNode* const node = alive[random_.Below(alive.size())];
+    node->Crash();
+    ++probes_["node crashes"];
+    const absl::Duration away = absl::Seconds(8 * random_.Uniform());
+    scheduler_.After(away, [this, name = node->name()] { StartNode(name); });
+  }
+
+  void CrashAClient() {
+    std::vector<SimClient*> alive;
+    for (const auto& client : clients_) {
+      if (!client->crashed()) alive.push_back(client.get());
+    }
+    if (alive.empty()) return;
+    alive[random_.Below(alive.size())]->Crash();
+    ++probes_["client crashes"];
+    StartClient();
+  }
+
+  void CutSomething() {
+    std::vector<std::string> hosts = {SimMaster::kHost};
+    for (int i = 0; i < options_.nodes; ++i) hosts.push_back(absl::StrCat("node-", i));
+    for (const auto& client : clients_) {
+      if (!client->crashed()) hosts.push_back(client->host());
+    }
+    const std::string a = hosts[random_.Below(hosts.size())];
+    const std::string b = hosts[random_.Below(hosts.size())];
+    if (a == b) return;
+    const bool both = random_.OneIn(2);
+    const FaultModel& faults = options_.faults;
+    const absl::Duration length =
+        faults.cut_min + (faults.cut_max - faults.cut_min) * random_.Uniform();
+    network_.Cut(a, b);
+    if (both) network_.Cut(b, a);
+    ++probes_["cuts"];
+    scheduler_.After(length, [this, a, b] {
+      network_.Heal(a, b);
+      network_.Heal(b, a);
+    });
+  }
+
+  void HealEverything() {
+    network_.set_options(NetworkOptions{});
+    fabric_.faults() = DataFaults{};
+    // Cuts heal by their own events, all of them within kQuiesce.
+  }
+
+  void ScheduleCheck() {
+    scheduler_.After(kCheckEvery, [this] {
+      const absl::Status status = master_.core().CheckInvariants();
+      if (!status.ok()) Violate(absl::StrCat("master: ", status.message()));
+      if (scheduler_.Now() < end_ + kQuiesce) ScheduleCheck();
+    });
+  }
+
+  // With everything healed and every deadline past, nothing may be left open, and what the master
+  // says is stored must be read by a client that knows nothing yet.
+  void FinalChecks() {
+    if (!violation_.empty()) return;
+    const master::StatusResult status = master_.core().GetStatus(scheduler_.Now());
+    if (status.open_grants != 0) Violate(absl::StrCat(status.open_grants, " grants never ended"));
+    if (status.live_leases != 0) Violate(absl::StrCat(status.live_leases, " leases never ended"));
+    if (status.condemned_bytes != 0) {
+      Violate(absl::StrCat(status.condemned_bytes, " condemned bytes never freed"));
+    }
+    if (status.nodes_up != static_cast<uint32_t>(options_.nodes)) {
+      Violate(absl::StrCat(status.nodes_up, " of ", options_.nodes, " nodes came back"));
+    }
+    if (status.tombstones != 0) {
+      Violate(absl::StrCat(status.tombstones, " removals were never confirmed"));
+    }
+    ReadBack();
+  }
+
+  void ReadBack() {
+    SimClient* const client = NewClient();
+    scheduler_.Spawn(client->host(), [client] { client->ReadEverything(); });
+    RunUntil(scheduler_.Now() + kQuiesce);
+  }
+
+  SimResult Finish(absl::Time begin) {
+    SimResult result;
+    result.simulated = scheduler_.Now() - begin;
+    CollectProbes();
+    // Let every actor end, also after a violation.
+    const std::string violation = violation_;
+    end_ = scheduler_.Now();
+    for (const auto& client : clients_) client->Crash();
+    scheduler_.Run(absl::InfiniteFuture(), [this] { return scheduler_.live_actors() == 0; });
+    master_.Stop();
+    for (const auto& node : nodes_) node->Crash();
+    result.violation = violation;
+    result.events = scheduler_.events();
+    result.counts = model_.counts();
+    result.probes = probes_;
+    result.fingerprint = Fingerprint(result);
+    return result;
+  }
+
+  void CollectProbes() {
+    const master::Totals totals = master_.core().GetStatus(scheduler_.Now()).totals;
+    probes_["evicted"] += totals.evicted;
+    probes_["grants aborted"] += totals.puts_aborted;
+    probes_["puts refused"] += totals.puts_refused;
+    probes_["objects adopted"] += totals.adopted;
+    probes_["objects lost"] += totals.lost;
+    probes_["removed"] += totals.removed;
+    for (const auto& node : nodes_) {
+      const storage_node::SegmentStats stats = node->index().stats(0);
+      probes_["parts superseded"] += stats.superseded_parts;
+      probes_["parts freed"] += stats.freed_parts;
+    }
+    for (const auto& client : clients_) {
+      const ClientStats stats = client->stats();
+      probes_["location cache hits"] += stats.location_cache_hits;
+      probes_["relocated"] += stats.relocated;
+      probes_["failovers"] += stats.failovers;
+      probes_["checksum failures caught"] += stats.checksum_failures;
+    }
+    probes_["messages lost"] += network_.lost();
+  }
+
+  static uint64_t Fingerprint(const SimResult& result) {
+    std::string text =
+        absl::StrCat(result.events, " ", result.counts.puts, " ", result.counts.acknowledged, " ",
+                     result.counts.gets, " ", result.counts.hits, " ", result.counts.removes);
+    for (const auto& [name, count] : result.probes) absl::StrAppend(&text, name, count);
+    for (const auto& [name, count] : result.counts.misses) absl::StrAppend(&text, name, count);
+    for (const auto& [name, count] : result.counts.refusals) absl::StrAppend(&text, name, count);
+    return Checksum(text);
+  }
+
+  const SimOptions options_;
+  Random random_;
+  std::string violation_;
+  std::map<std::string, uint64_t> probes_;
+  absl::Time end_ = absl::InfiniteFuture();
+  Scheduler scheduler_;
+  Network network_;
+  SimFabric fabric_;
+  Model model_;
+  SimMaster master_;
+  std::vector<std::unique_ptr<SimNode>> nodes_;
+  std::vector<std::unique_ptr<SimClient>> clients_;
+  uint64_t last_client_ = 0;
+};
+
+}  // namespace
+
+SimResult RunCluster(const SimOptions& options) { return Cluster(options).Run(); }
+
+}  // namespace moonpool::sim

@@ -1,0 +1,237 @@
+#include "tests/sim/model.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "common/checksum.h"
+#include "common/error.h"
+#include "common/random.h"
+
+namespace moonpool::sim {
+namespace {
+
+// A call may end a little after its deadline: answers are looked at in steps of virtual time.
+constexpr absl::Duration kDeadlineSlack = absl::Milliseconds(2);
+// A request whose caller has given up may still be under way this long: where nothing is broken,
+// and where messages straggle.
+constexpr absl::Duration kLateMessage = absl::Milliseconds(5);
+constexpr absl::Duration kLateStraggler = absl::Seconds(25);
+constexpr size_t kStoryLines = 24;
+
+}  // namespace
+
+std::vector<std::byte> ValueOf(const std::string& key, uint64_t attempt, size_t size) {
+  std::vector<std::byte> bytes(size);
+  Random stream(Checksum(key) ^ (attempt * 0x9e3779b97f4a7c15u) ^ size);
+  size_t at = 0;
+  if (size >= sizeof(attempt)) {
+    std::memcpy(bytes.data(), &attempt, sizeof(attempt));
+    at = sizeof(attempt);
+  }
+  for (; at < size; at += 8) {
+    const uint64_t word = stream.Next();
+    std::memcpy(bytes.data() + at, &word, std::min<size_t>(8, size - at));
+  }
+  return bytes;
+}
+
+uint64_t AttemptOf(const std::string& key, absl::Span<const std::byte> bytes) {
+  if (bytes.empty()) return kEmptyValue;
+  uint64_t attempt = 0;
+  if (bytes.size() < sizeof(attempt)) return 0;
+  std::memcpy(&attempt, bytes.data(), sizeof(attempt));
+  const std::vector<std::byte> expected = ValueOf(key, attempt, bytes.size());
+  return std::memcmp(expected.data(), bytes.data(), bytes.size()) == 0 ? attempt : 0;
+}
+
+void Model::Tell(const std::string& key, absl::Time now, absl::string_view what) {
+  std::deque<std::string>& story = keys_[key].story;
+  story.push_back(absl::StrCat(absl::FormatDuration(now - absl::UnixEpoch()), " ", what));
+  if (story.size() > kStoryLines) story.pop_front();
+}
+
+std::string Model::StoryOf(const std::string& key) const {
+  const auto found = keys_.find(key);
+  if (found == keys_.end()) return "";
+  std::string text;
+  for (const std::string& line : found->second.story) absl::StrAppend(&text, "\n    ", line);
+  return text;
+}
+
+uint64_t Model::PutStarted(const std::string& key, size_t size, absl::Time now) {
+  ++counts_.puts;
+  attempts_.push_back(Attempt{.key = key, .size = size, .started = now});
+  keys_[key].attempts.push_back(attempts_.size());
+  Tell(key, now, absl::StrCat("put ", attempts_.size(), " starts, ", size, " bytes"));
+  return attempts_.size();
+}
+
+std::string Model::PutEnded(uint64_t attempt_id, const absl::Status& status, absl::Time now) {
+  Attempt& attempt = attempts_[attempt_id - 1];
+  attempt.ended = now;
+  Tell(attempt.key, now, absl::StrCat("put ", attempt_id, " ends: ", Describe(status)));
+  if (status.ok()) {
+    ++counts_.acknowledged;
+    attempt.acknowledged = true;
+    return "";
+  }
+  const ErrorReason reason = ReasonOf(status);
+  ++counts_.refusals[std::string(ReasonName(reason))];
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      attempt.refused = true;
+      return absl::StrCat("a valid put was refused: ", Describe(status));
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kDeadlineExceeded:
+      return "";  // its bytes may have been sealed before the word came
+    case absl::StatusCode::kResourceExhausted: return "";
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kCancelled:
+      return excuses_.network_faults || excuses_.nodes_lost
+                 ? ""
+                 : absl::StrCat("put failed without a fault: ", Describe(status));
+    default:
+      return absl::StrCat("put ended with an error that no put may have: ", Describe(status));
+  }
+}
+
+std::string Model::CheckContent(const std::string& key, absl::Span<const std::byte> bytes,
+                                absl::Time begun, absl::Time now) const {
+  const auto found = keys_.find(key);
+  if (found == keys_.end()) return absl::StrCat("read a value of ", key, ", which nobody put");
+  const uint64_t id = AttemptOf(key, bytes);
+  if (id == 0) return absl::StrCat("read ", bytes.size(), " bytes of ", key, " that nobody wrote");
+  // For an empty value any attempt of that size may be meant: it is wrong only if all are.
+  std::string why = "no put of this key had this value";
+  for (const uint64_t candidate : found->second.attempts) {
+    const Attempt& attempt = attempts_[candidate - 1];
+    if (id != kEmptyValue && candidate != id) continue;
+    if (attempt.size != bytes.size()) continue;
+    if (attempt.refused) {
+      why = "of a put that was refused for certain";
+    } else if (attempt.started > now) {
+      why = "of a put that has not begun";
+    } else if (attempt.ended < found->second.removed_from && begun > found->second.removed_at) {
+      why = "that was removed, with the removal confirmed before the read began";
+    } else {
+      return "";
+    }
+  }
+  return absl::StrCat("read a value of ", key, " ", why);
+}
+
+bool Model::MayBeRemoved(const Key& key, const Attempt& attempt, absl::Time begun) const {
+  const absl::Duration late = excuses_.network_faults ? kLateStraggler : kLateMessage;
+  for (const absl::Time start : key.unsettled_removes) {
+    if (start <= begun && attempt.started <= start + late) return true;
+  }
+  return false;
+}
+
+std::string Model::CheckMiss(const std::string& key, const absl::Status& status,
+                             absl::Time begun) const {
+  const ErrorReason reason = ReasonOf(status);
+  const bool faulty = excuses_.network_faults || excuses_.nodes_lost;
+  if (!absl::IsNotFound(status)) {
+    if (faulty && (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status))) return "";
+    return absl::StrCat("get of ", key, " failed: ", Describe(status));
+  }
+  const auto found = keys_.find(key);
+  if (found == keys_.end()) return "";
+  const Key& state = found->second;
+  bool acknowledged_before = false;
+  for (const uint64_t id : state.attempts) {
+    const Attempt& attempt = attempts_[id - 1];
+    // A put that ended before the get began, and that no removal may have taken since.
+    if (attempt.acknowledged && attempt.ended <= begun &&
+        attempt.started > state.last_remove_started && !MayBeRemoved(state, attempt, begun)) {
+      acknowledged_before = true;
+    }
+  }
+  if (!acknowledged_before) return "";
+  switch (reason) {
+    case ErrorReason::kEvicted:
+    case ErrorReason::kBeingWritten:
+    case ErrorReason::kGrantAborted:
+    case ErrorReason::kExpired:
+      return excuses_.evicts || faulty ? "" : absl::StrCat(key, " was evicted without need");
+    case ErrorReason::kNodeLost:
+      return faulty ? "" : absl::StrCat(key, " was lost with no node lost");
+    case ErrorReason::kChecksumMismatch:
+      return faulty ? "" : absl::StrCat(key, " was corrupted without a fault");
+    default:
+      return excuses_.nodes_lost && reason == ErrorReason::kNeverStored
+                 ? ""
+                 : absl::StrCat("acknowledged ", key, " is missing: ", Describe(status));
+  }
+}
+
+std::string Model::Got(const std::string& key, const absl::Status& status,
+                       absl::Span<const std::byte> bytes, absl::Time begun, absl::Time now) {
+  ++counts_.gets;
+  Tell(key, now,
+       absl::StrCat("get since ", absl::FormatDuration(begun - absl::UnixEpoch()), ": ",
+                    status.ok() ? absl::StrCat("put ", AttemptOf(key, bytes)) : Describe(status)));
+  if (status.ok()) {
+    ++counts_.hits;
+    return CheckContent(key, bytes, begun, now);
+  }
+  ++counts_.misses[std::string(ReasonName(ReasonOf(status)))];
+  return CheckMiss(key, status, begun);
+}
+
+void Model::RemoveStarted(const std::string& key, absl::Time now) {
+  Key& state = keys_[key];
+  state.last_remove_started = now;
+  state.unsettled_removes.push_back(now);
+  Tell(key, now, "remove starts");
+  state.held_until.clear();  // holds protect against eviction, not against removal
+}
+
+std::string Model::RemoveEnded(const std::string& key, const absl::Status& status, absl::Time begun,
+                               absl::Time now, bool timed_out) {
+  ++counts_.removes;
+  Key& state = keys_[key];
+  state.last_remove_ended = now;
+  Tell(key, now,
+       absl::StrCat("remove since ", absl::FormatDuration(begun - absl::UnixEpoch()),
+                    " ends: ", Describe(status)));
+  if (timed_out) return "";
+  std::erase(state.unsettled_removes, begun);
+  // NOT_FOUND is no promise: a put may still be open.
+  if (status.ok() && begun > state.removed_from) {
+    state.removed_from = begun;
+    state.removed_at = now;
+  }
+  const bool faulty = excuses_.network_faults || excuses_.nodes_lost;
+  if (status.ok() || absl::IsNotFound(status)) return "";
+  if (faulty && (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status))) return "";
+  return absl::StrCat("remove of ", key, " failed: ", Describe(status));
+}
+
+void Model::Held(const std::string& key, uint64_t client, absl::Time begun, absl::Time until) {
+  ++counts_.held;
+  Key& state = keys_[key];
+  // A removal that overtakes the answer ends the hold before it is known.
+  const absl::Time settled = state.last_remove_ended + kLateMessage;
+  const bool removing =
+      !state.unsettled_removes.empty() && state.unsettled_removes.back() + kLateMessage >= begun;
+  if (!removing && settled < begun) state.held_until[client] = until;
+}
+
+std::string Model::GotWhileHeld(const std::string& key, uint64_t client, const absl::Status& status,
+                                absl::Time now) {
+  Key& state = keys_[key];
+  const auto held = state.held_until.find(client);
+  if (held == state.held_until.end() || now > held->second) return "";
+  if (status.ok() || excuses_.nodes_lost || excuses_.network_faults) return "";
+  return absl::StrCat(key, " was not readable while its lease was held: ", Describe(status));
+}
+
+std::string Model::Timed(const char* call, absl::Time deadline, absl::Time now) {
+  if (now <= deadline + kDeadlineSlack) return "";
+  return absl::StrCat(call, " ended ", absl::FormatDuration(now - deadline), " after its deadline");
+}
+
+}  // namespace moonpool::sim

@@ -1,0 +1,104 @@
+// What clients did and saw, and whether that is allowed: invariants 1, 2, 4 and 7 of
+// ARCHITECTURE.md, checked from the outside as a user would.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+namespace moonpool::sim {
+
+// The bytes of one put attempt: its id, and a stream that only this id and key give.
+std::vector<std::byte> ValueOf(const std::string& key, uint64_t attempt, size_t size);
+// The attempt that wrote these bytes; 0 when they are nobody's (or torn). An empty value is
+// attempt-less: kEmptyValue.
+inline constexpr uint64_t kEmptyValue = UINT64_MAX;
+uint64_t AttemptOf(const std::string& key, absl::Span<const std::byte> bytes);
+
+// What the run may excuse: faults that were injected, and bounds that were set.
+struct Excuses {
+  bool nodes_lost = false;      // a node was crashed or cut off
+  bool network_faults = false;  // losses, cuts, stragglers, flips
+  bool evicts = false;          // the pool is smaller than the data
+};
+
+// Every report returns "" or a sentence that says what is wrong.
+class Model {
+ public:
+  explicit Model(Excuses excuses) : excuses_(excuses) {}
+
+  // A put attempt of a client, begun now. Its id goes into the value.
+  uint64_t PutStarted(const std::string& key, size_t size, absl::Time now);
+  std::string PutEnded(uint64_t attempt, const absl::Status& status, absl::Time now);
+
+  // `begun`: when the get was called. Status as the client returned it.
+  std::string Got(const std::string& key, const absl::Status& status,
+                  absl::Span<const std::byte> bytes, absl::Time begun, absl::Time now);
+
+  void RemoveStarted(const std::string& key, absl::Time now);
+  // `timed_out`: the caller's time was over, which says nothing.
+  std::string RemoveEnded(const std::string& key, const absl::Status& status, absl::Time begun,
+                          absl::Time now, bool timed_out);
+
+  // A client holds what it found until `until`, by the master's word. `begun`: when it asked.
+  void Held(const std::string& key, uint64_t client, absl::Time begun, absl::Time until);
+  std::string GotWhileHeld(const std::string& key, uint64_t client, const absl::Status& status,
+                           absl::Time now);
+
+  // The last things that happened to a key, one line each, for the message of a violation.
+  std::string StoryOf(const std::string& key) const;
+
+  static std::string Timed(const char* call, absl::Time deadline, absl::Time now);
+
+  // For the summary.
+  struct Counts {
+    uint64_t puts = 0, acknowledged = 0, gets = 0, hits = 0, removes = 0, held = 0;
+    std::map<std::string, uint64_t> misses;  // by reason
+    std::map<std::string, uint64_t> refusals;
+  };
+  const Counts& counts() const { return counts_; }
+
+ private:
+  struct Attempt {
+    std::string key;
+    size_t size = 0;
+    absl::Time started;
+    absl::Time ended = absl::InfiniteFuture();
+    bool acknowledged = false;
+    bool refused = false;  // for certain: no byte of it may ever be seen
+  };
+  struct Key {
+    std::vector<uint64_t> attempts;
+    absl::Time last_remove_started = absl::InfinitePast();
+    absl::Time last_remove_ended = absl::InfinitePast();
+    // Starts of removals whose outcome nobody knows: each may take effect a while later.
+    std::vector<absl::Time> unsettled_removes;
+    std::deque<std::string> story;
+    // Latest start of a removal that was confirmed, and when the word came.
+    absl::Time removed_from = absl::InfinitePast();
+    absl::Time removed_at = absl::InfinitePast();
+    std::map<uint64_t, absl::Time> held_until;  // by client
+  };
+
+  void Tell(const std::string& key, absl::Time now, absl::string_view what);
+  // A removal that nobody has heard the end of may have taken this attempt.
+  bool MayBeRemoved(const Key& key, const Attempt& attempt, absl::Time begun) const;
+  std::string CheckContent(const std::string& key, absl::Span<const std::byte> bytes,
+                           absl::Time begun, absl::Time now) const;
+  std::string CheckMiss(const std::string& key, const absl::Status& status, absl::Time begun) const;
+
+  const Excuses excuses_;
+  std::vector<Attempt> attempts_;  // id - 1
+  std::map<std::string, Key> keys_;
+  Counts counts_;
+};
+
+}  // namespace moonpool::sim

@@ -1,0 +1,48 @@
+#include "tests/sim/options.h"
+
+#include "absl/strings/str_format.h"
+#include "common/random.h"
+#include "master/core/eviction/registry.h"
+
+namespace moonpool::sim {
+
+SimOptions SimOptions::FromSeed(uint64_t seed) {
+  Random random(seed);
+  SimOptions options;
+  options.seed = seed;
+  options.nodes = 1 + static_cast<int>(random.Below(4));
+  options.clients = 2 + static_cast<int>(random.Below(5));
+  options.chains = 2 + static_cast<int>(random.Below(14));
+  options.object_bytes_max = uint64_t{1} << (7 + random.Below(8));
+  options.stripe_bytes = uint64_t{1} << (12 + random.Below(5));
+  // From a pool that holds everything to one that is always full.
+  options.node_bytes = uint64_t{1} << (15 + random.Below(6));
+  options.replicas = random.OneIn(3) ? 2 : 1;
+  const auto policies = master::EvictionPolicies();
+  options.eviction_policy = std::string(policies[random.Below(policies.size())].name);
+
+  // A third of the seeds run without faults: there every miss needs a better excuse.
+  if (random.OneIn(3)) return options;
+  FaultModel& faults = options.faults;
+  if (random.OneIn(2)) faults.client_crashes = 0.1 + 0.4 * random.Uniform();
+  if (random.OneIn(2)) faults.node_crashes = 0.02 + 0.1 * random.Uniform();
+  if (random.OneIn(2)) faults.cuts = 0.05 + 0.4 * random.Uniform();
+  if (random.OneIn(2)) faults.network.loss = 0.05 * random.Uniform();
+  if (random.OneIn(2)) faults.network.straggle = 0.03 * random.Uniform();
+  if (random.OneIn(3)) faults.data.bit_flip = 0.05 * random.Uniform();
+  if (random.OneIn(2)) faults.data.duplicate_write = 0.2 * random.Uniform();
+  return options;
+}
+
+std::string SimOptions::Describe() const {
+  return absl::StrFormat(
+      "seed %d: %d nodes of %d bytes, %d clients, %d chains, objects up to %d bytes, stripes of "
+      "%d, "
+      "%d replicas, %s; faults: loss %.3f straggle %.3f flips %.3f repeats %.3f, per second: node "
+      "crashes %.2f client crashes %.2f cuts %.2f",
+      seed, nodes, node_bytes, clients, chains, object_bytes_max, stripe_bytes, replicas,
+      eviction_policy, faults.network.loss, faults.network.straggle, faults.data.bit_flip,
+      faults.data.duplicate_write, faults.node_crashes, faults.client_crashes, faults.cuts);
+}
+
+}  // namespace moonpool::sim

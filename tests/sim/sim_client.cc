@@ -1,0 +1,218 @@
+#include "tests/sim/sim_client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace moonpool::sim {
+namespace {
+
+client::SessionOptions OptionsOf(const ClientWorld& world, transport::Transport* transport,
+                                 const std::string& host, uint64_t id) {
+  client::SessionOptions options;
+  options.client_id = id;
+  options.seed = world.options.seed * 1000 + id;
+  options.peers.paths = {{.transport = transport}};
+  options.peers.host_id = host;
+  return options;
+}
+
+}  // namespace
+
+SimClient::SimClient(ClientWorld world, std::string host, uint64_t id, Random random)
+    : world_(world),
+      host_(std::move(host)),
+      id_(id),
+      random_(random),
+      stub_(world.master.NewStub(host_)),
+      transport_(NewSimTransport(world.fabric, host_)),
+      waiter_(NewSimWaiter(world.fabric)),
+      client_(*stub_, *waiter_, world.logger, OptionsOf(world, transport_.get(), host_, id)) {}
+
+void SimClient::Crash() {
+  crashed_ = true;
+  world_.network.Isolate(host_);
+}
+
+void SimClient::Report(const std::string& violation) {
+  if (violation.empty() || crashed_ || !world_.violation->empty()) return;
+  *world_.violation =
+      absl::StrCat(host_, " at ", absl::FormatDuration(world_.scheduler.Now() - absl::UnixEpoch()),
+                   ": ", violation);
+}
+
+void SimClient::ReportOn(const std::string& key, const std::string& violation) {
+  if (!violation.empty()) Report(absl::StrCat(violation, world_.model.StoryOf(key)));
+}
+
+SimClient::Deadline SimClient::RandomTimeout() {
+  // Mostly patient, sometimes so hurried that calls end in the middle.
+  const absl::Duration timeout =
+      !patient_ && random_.OneIn(8)
+          ? absl::Microseconds(300 + static_cast<int64_t>(random_.Below(4000)))
+          : absl::Seconds(2 + static_cast<int64_t>(random_.Below(4)));
+  return Deadline{.options = {.timeout = timeout, .cancel = {}},
+                  .at = world_.scheduler.Now() + timeout};
+}
+
+// The master answers a little before the caller's time is over; nobody says so much earlier.
+bool SimClient::IsTimeout(const absl::Status& status, const Deadline& deadline, absl::Time begun,
+                          absl::Time now) {
+  return absl::IsDeadlineExceeded(status) && now >= begun + (deadline.at - begun) / 2;
+}
+
+std::string SimClient::KeyOf(int chain, int block) const {
+  return absl::StrCat("chain", chain, "/", block);
+}
+
+std::string SimClient::RandomKey() {
+  return KeyOf(static_cast<int>(random_.Below(static_cast<uint64_t>(world_.options.chains))),
+               static_cast<int>(random_.Below(static_cast<uint64_t>(world_.options.chain_length))));
+}
+
+std::vector<std::string> SimClient::RandomChain() {
+  const int chain = static_cast<int>(random_.Below(static_cast<uint64_t>(world_.options.chains)));
+  std::vector<std::string> keys;
+  for (int block = 0; block < world_.options.chain_length; ++block) {
+    keys.push_back(KeyOf(chain, block));
+  }
+  return keys;
+}
+
+void SimClient::Work(absl::Time until) {
+  while (!crashed_ && world_.scheduler.Now() < until && world_.violation->empty()) {
+    const uint64_t draw = random_.Below(100);
+    if (draw < 35) {
+      Put();
+    } else if (draw < 65) {
+      std::vector<std::string> keys(1 + random_.Below(5));
+      for (std::string& key : keys) key = RandomKey();
+      Get(keys);
+    } else if (draw < 85) {
+      MatchAndGet();
+    } else if (draw < 90) {
+      Remove();
+    } else if (draw < 95) {
+      Exists();
+    }
+    world_.scheduler.Sleep(absl::Microseconds(1 + static_cast<int64_t>(random_.Below(40'000))));
+  }
+}
+
+void SimClient::Put() {
+  std::vector<std::string> chain = RandomChain();
+  const size_t first = random_.Below(chain.size());
+  const size_t count = 1 + random_.Below(std::min<size_t>(4, chain.size() - first));
+  std::vector<uint64_t> attempts;
+  std::vector<std::vector<std::byte>> values;
+  std::vector<PutItem> items;
+  for (size_t i = first; i < first + count; ++i) {
+    const size_t size = random_.OneIn(10) ? 0 : 8 + random_.Below(world_.options.object_bytes_max);
+    attempts.push_back(world_.model.PutStarted(chain[i], size, world_.scheduler.Now()));
+    values.push_back(ValueOf(chain[i], attempts.back(), size));
+    // In two pieces, as a layer-wise cache has them.
+    const ConstBuffer whole = values.back();
+    items.push_back(PutItem{.key = chain[i],
+                            .value = {whole.subspan(0, size / 3), whole.subspan(size / 3)},
+                            .parent = i == 0 ? "" : chain[i - 1]});
+  }
+  const Deadline deadline = RandomTimeout();
+  const uint32_t replicas = random_.OneIn(2) ? 1 : world_.options.replicas;
+  const std::vector<absl::Status> results =
+      client_.PutMany(items, {.call = deadline.options,
+                              .replicas = replicas,
+                              .min_replicas = 1,
+                              .wait_for_space = random_.OneIn(2),
+                              .wait_for_writer = random_.OneIn(2)});
+  if (crashed_) return;
+  const absl::Time now = world_.scheduler.Now();
+  Report(Model::Timed("PutMany", deadline.at, now));
+  for (size_t i = 0; i < results.size(); ++i) {
+    ReportOn(items[i].key, world_.model.PutEnded(attempts[i], results[i], now));
+  }
+}
+
+void SimClient::Get(const std::vector<std::string>& keys) {
+  std::vector<std::vector<std::byte>> buffers(
+      keys.size(), std::vector<std::byte>(8 + world_.options.object_bytes_max));
+  std::vector<GetItem> items;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const MutableBuffer whole = absl::MakeSpan(buffers[i]);
+    const size_t cut = random_.Below(whole.size());
+    items.push_back({.key = keys[i], .into = {whole.subspan(0, cut), whole.subspan(cut)}});
+  }
+  const absl::Time begun = world_.scheduler.Now();
+  const Deadline deadline = RandomTimeout();
+  const std::vector<absl::StatusOr<size_t>> results =
+      client_.GetMany(items, {.call = deadline.options});
+  if (crashed_) return;
+  const absl::Time now = world_.scheduler.Now();
+  Report(Model::Timed("GetMany", deadline.at, now));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    // A hurried caller has no right to an answer.
+    if (IsTimeout(results[i].status(), deadline, begun, now)) continue;
+    ReportOn(keys[i], world_.model.GotWhileHeld(keys[i], id_, results[i].status(), now));
+    const size_t size = results[i].ok() ? *results[i] : 0;
+    ReportOn(keys[i],
+             world_.model.Got(keys[i], results[i].status(),
+                              absl::MakeConstSpan(buffers[i]).subspan(0, size), begun, now));
+  }
+}
+
+void SimClient::MatchAndGet() {
+  const std::vector<std::string> chain = RandomChain();
+  const absl::Time begun = world_.scheduler.Now();
+  const Deadline deadline = RandomTimeout();
+  const absl::Duration hold = random_.OneIn(2) ? absl::Seconds(2) : absl::ZeroDuration();
+  const absl::StatusOr<PrefixMatch> match =
+      client_.MatchPrefix(chain, {.call = deadline.options, .hold = hold});
+  if (crashed_) return;
+  Report(Model::Timed("MatchPrefix", deadline.at, world_.scheduler.Now()));
+  if (!match.ok() || match->matched == 0) return;
+  const std::vector<std::string> matched(chain.begin(),
+                                         chain.begin() + static_cast<ptrdiff_t>(match->matched));
+  if (match->held > absl::ZeroDuration()) {
+    for (const std::string& key : matched) {
+      world_.model.Held(key, id_, begun, begun + match->held);
+    }
+  }
+  Get(matched);
+}
+
+void SimClient::Remove() {
+  const std::vector<std::string> keys = {RandomKey()};
+  const absl::Time begun = world_.scheduler.Now();
+  const Deadline deadline = RandomTimeout();
+  world_.model.RemoveStarted(keys[0], begun);
+  const std::vector<absl::Status> results = client_.Remove(keys, deadline.options);
+  if (crashed_) return;
+  const absl::Time now = world_.scheduler.Now();
+  Report(Model::Timed("Remove", deadline.at, now));
+  const bool timed_out = IsTimeout(results[0], deadline, begun, now);
+  ReportOn(keys[0], world_.model.RemoveEnded(keys[0], results[0], begun, now, timed_out));
+}
+
+void SimClient::Exists() {
+  const Deadline deadline = RandomTimeout();
+  client_.Exists(std::vector<std::string>{RandomKey(), RandomKey()}, deadline.options);
+  Report(Model::Timed("Exists", deadline.at, world_.scheduler.Now()));
+}
+
+void SimClient::ReadEverything() {
+  patient_ = true;
+  for (int chain = 0; chain < world_.options.chains; ++chain) {
+    for (int block = 0; block < world_.options.chain_length; ++block) {
+      const std::string key = KeyOf(chain, block);
+      const std::vector<absl::Status> exists = client_.Exists(
+          std::vector<std::string>{key}, {.timeout = absl::Seconds(5), .cancel = {}});
+      const uint64_t hits_before = client_.stats().hits;
+      Get({key});
+      if (exists[0].ok() && client_.stats().hits == hits_before) {
+        Report(absl::StrCat(key, " is said to be stored and cannot be read, with nothing broken"));
+      }
+    }
+  }
+}
+
+}  // namespace moonpool::sim

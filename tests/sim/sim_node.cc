@@ -1,0 +1,100 @@
+#include "tests/sim/sim_node.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/log.h"
+
+namespace moonpool::sim {
+namespace {
+
+// Seals are looked for this often; a real node is woken by them.
+constexpr absl::Duration kLookForSeals = absl::Milliseconds(5);
+
+}  // namespace
+
+SimNode::SimNode(SimFabric& fabric, SimMaster& master, const std::string& name, uint64_t bytes,
+                 Random random)
+    : fabric_(fabric),
+      master_(master),
+      name_(name),
+      address_(absl::StrCat(name, ":", random.Next())),
+      memory_(bytes / sizeof(Granule)),
+      index_({{.id = SegmentId{0}, .base = memory_.data()->bytes, .capacity_bytes = bytes}},
+             journal_, {}),
+      metrics_(registry_),
+      target_(Incarnation{random.Next() | 1}, index_, metrics_),
+      link_metrics_(registry_),
+      link_({.name = name,
+             .incarnation = target_.incarnation(),
+             .host_id = name,
+             .rack = "",
+             .tcp_address = address_,
+             .shm_path = ""},
+            {.masters = {"master"}}, index_, link_metrics_, Random(random.Next()), Logger::Null()) {
+}
+
+void SimNode::Start() {
+  fabric_.Serve(address_, name_, &target_);
+  Tick();
+}
+
+void SimNode::Crash() {
+  if (crashed_) return;
+  crashed_ = true;
+  fabric_.Stop(address_);
+  // The master sees the end of the stream, as the operating system would tell it.
+  if (stream_ != 0) master_.CloseStream(stream_);
+  stream_ = 0;
+}
+
+void SimNode::WakeAt(absl::Time time) {
+  const absl::Time look = fabric_.scheduler().Now() + kLookForSeals;
+  fabric_.scheduler().At(std::min(time, look), [this, wake = ++wake_] {
+    if (wake == wake_) Tick();
+  });
+}
+
+void SimNode::Tick() {
+  if (!crashed_) Act(link_.Tick(fabric_.scheduler().Now(), /*has_room=*/true));
+}
+
+void SimNode::Act(const storage_node::LinkOutput& output) {
+  if (output.disconnect) {
+    ++connection_;
+    if (stream_ != 0) master_.CloseStream(stream_);
+    stream_ = 0;
+  }
+  if (output.connect.has_value()) Connect();
+  for (const v1::NodeMessage& message : output.send) {
+    if (stream_ != 0) master_.SendOnStream(stream_, message);
+  }
+  WakeAt(output.wake_at);
+}
+
+void SimNode::Connect() {
+  Scheduler& scheduler = fabric_.scheduler();
+  const uint64_t connection = ++connection_;
+  const auto current = [this, connection] { return !crashed_ && connection == connection_; };
+  stream_ = master_.OpenStream(
+      name_,
+      [this, current](const v1::MasterMessage& message) {
+        if (current()) Act(link_.OnMessage(message, fabric_.scheduler().Now()));
+      },
+      [this, current] {
+        if (!current()) return;
+        stream_ = 0;
+        Act(link_.OnDisconnected(absl::UnavailableError("stream ended"),
+                                 fabric_.scheduler().Now()));
+      });
+  const bool connected = stream_ != 0;
+  scheduler.After(absl::Milliseconds(1), [this, current, connected] {
+    if (!current()) return;
+    const absl::Time now = fabric_.scheduler().Now();
+    Act(connected ? link_.OnConnected(now)
+                  : link_.OnDisconnected(absl::UnavailableError("no way to the master"), now));
+  });
+}
+
+}  // namespace moonpool::sim

@@ -1,0 +1,64 @@
+// A storage node in the simulated cluster: the real pool, target and master link, on plain memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/metrics/metrics.h"
+#include "common/random.h"
+#include "storage_node/link/master_link.h"
+#include "storage_node/pool/extent_index.h"
+#include "storage_node/pool/seal_journal.h"
+#include "storage_node/serve/node_target.h"
+#include "tests/sim/sim_master.h"
+#include "transport/sim/sim_transport.h"
+
+namespace moonpool::sim {
+
+// One incarnation. Objects that crashed are kept until the end of the run: events may hold claims.
+class SimNode {
+ public:
+  SimNode(SimFabric& fabric, SimMaster& master, const std::string& name, uint64_t bytes,
+          Random random);
+
+  void Start();
+  // The process dies, and its bytes with it.
+  void Crash();
+  bool crashed() const { return crashed_; }
+  const std::string& name() const { return name_; }
+  const storage_node::ExtentIndex& index() const { return index_; }
+  Incarnation incarnation() const { return target_.incarnation(); }
+
+ private:
+  void Act(const storage_node::LinkOutput& output);
+  void Connect();
+  void Tick();
+  // Ticks at `time`, unless something ticks before.
+  void WakeAt(absl::Time time);
+
+  SimFabric& fabric_;
+  SimMaster& master_;
+  const std::string name_;
+  const std::string address_;
+  // Aligned as the pages of a real segment are (the granule is enough).
+  struct alignas(64) Granule {
+    std::byte bytes[64];
+  };
+  std::vector<Granule> memory_;
+  storage_node::NullJournal journal_;
+  storage_node::ExtentIndex index_;
+  metrics::Registry registry_;
+  storage_node::ServeMetrics metrics_;
+  storage_node::NodeTarget target_;
+  storage_node::LinkMetrics link_metrics_;
+  storage_node::MasterLink link_;
+  uint64_t stream_ = 0;      // 0: not connected
+  uint64_t connection_ = 0;  // counts attempts: events of older ones are void
+  uint64_t wake_ = 0;        // counts wake-ups: only the newest is due
+  bool crashed_ = false;
+};
+
+}  // namespace moonpool::sim

@@ -1,0 +1,63 @@
+// The default set of seeds, and every seed that has ever failed (regressions.txt).
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "tests/sim/cluster.h"
+#include "tests/sim/options.h"
+
+namespace moonpool::sim {
+namespace {
+
+SimResult RunSeed(uint64_t seed) {
+  const SimOptions options = SimOptions::FromSeed(seed);
+  SimResult result = RunCluster(options);
+  EXPECT_EQ(result.violation, "") << options.Describe() << "\nagain with: moonpool-sim --seed "
+                                  << seed;
+  return result;
+}
+
+TEST(Simulation, TheSameSeedGivesTheSameRun) {
+  for (const uint64_t seed : {2u, 3u, 11u}) {
+    EXPECT_EQ(RunSeed(seed).fingerprint, RunSeed(seed).fingerprint) << seed;
+  }
+}
+
+TEST(Simulation, InvariantsHoldOverTheDefaultSeeds) {
+  std::map<std::string, uint64_t> probes;
+  for (uint64_t seed = 1; seed <= MOONPOOL_SIM_SEEDS; ++seed) {
+    const SimResult result = RunSeed(seed);
+    for (const auto& [name, count] : result.probes) probes[name] += count;
+    probes["hits"] += result.counts.hits;
+    probes["holds"] += result.counts.held;
+  }
+  // A run that never gets into trouble proves nothing.
+  for (const char* rare :
+       {"hits", "holds", "evicted", "grants aborted", "objects adopted", "objects lost",
+        "parts superseded", "parts freed", "location cache hits", "relocated", "failovers",
+        "checksum failures caught", "node crashes", "client crashes", "cuts", "messages lost"}) {
+    EXPECT_GT(probes[rare], 0u) << rare << " never happened";
+  }
+  for (const auto& [name, count] : probes) std::printf("  %-28s %lu\n", name.c_str(), count);
+}
+
+// Lines: seed, then what it once found.
+TEST(Simulation, SeedsThatOnceFailedHold) {
+  std::ifstream file(MOONPOOL_SIM_REGRESSIONS);
+  ASSERT_TRUE(file.is_open()) << MOONPOOL_SIM_REGRESSIONS;
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.empty() || line[0] == '#') continue;
+    std::istringstream words(line);
+    uint64_t seed = 0;
+    ASSERT_TRUE(words >> seed) << line;
+    RunSeed(seed);
+  }
+}
+
+}  // namespace
+}  // namespace moonpool::sim
