@@ -19,7 +19,7 @@ LinkMetrics::LinkMetrics(metrics::Registry& registry)
                                          "Parts named in seal reports.")),
       report_overflows(registry.AddCounter(
           "moonpool_node_report_overflows_total",
-          "Times that more seals waited than are remembered, and a new inventory was sent.")),
+          "Sessions begun anew since more seals waited to be reported than are remembered.")),
       commands(registry.AddCounter("moonpool_node_commands_total", "Commands of the master.")),
       refused_commands(registry.AddCounter("moonpool_node_refused_commands_total",
                                            "Commands not done: an older term, or unknown.")),

@@ -243,9 +243,11 @@ void MasterLink::TickSession(absl::Time now, bool has_room, LinkOutput& out) {
   }
   if (!has_room) return;
   if (state_ == LinkState::kLive && index_.seal_reports().has_overflowed()) {
+    // A session has one inventory, so the master gets what is missing by a new session.
     metrics_.report_overflows.Increment();
-    logger_.Warn("too many seals wait to be reported; sending the inventory again");
-    StartInventory();
+    return Drop(MakeError(StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
+                          "more seals wait to be reported than are remembered"),
+                now, out);
   }
   if (state_ == LinkState::kUploading) {
     SendInventorySlice(out);

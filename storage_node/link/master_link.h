@@ -14,7 +14,7 @@
 //   ... until out.wake_at, a message, the end of the connection, or index.seal_reports() pends.
 //
 // Heartbeats start with the registration, so that a long upload is no silence. Seals are reported
-// soon after they happened, in batches; while an inventory is on its way the reports wait behind
+// soon after they happened, in batches; while the inventory is on its way the reports wait behind
 // it. Commands are done again when they come again: a generation is never reused, so to free it
 // twice is to free it once.
 #pragma once

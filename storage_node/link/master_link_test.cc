@@ -261,17 +261,18 @@ class OverflowTest : public MasterLinkTest {
   OverflowTest() : MasterLinkTest({.seal_reports_max = 3}) {}
 };
 
-TEST_F(OverflowTest, MoreSealsThanAreRememberedCostANewInventory) {
+TEST_F(OverflowTest, MoreSealsThanAreRememberedCostANewSession) {
   GoLive();
   for (uint32_t i = 0; i < 4; ++i) {
     ASSERT_THAT(pool_.Put(Gen(1, i + 1), At(i * 128, 128), absl::StrCat(i)), IsOk());
   }
-  std::vector<v1::NodeMessage> sent = Tick().send;
-  EXPECT_EQ(link_.state(), LinkState::kUploading);
-  for (auto& message : Upload()) sent.push_back(std::move(message));
-  EXPECT_THAT(Keys(sent), ElementsAre("inventory 0", "inventory 1", "inventory 2", "inventory 3"));
-  EXPECT_TRUE(sent.back().inventory().complete());
+  EXPECT_LE(Tick(/*has_room=*/true).wake_at, now_ + options_.backoff_min);
+  EXPECT_EQ(link_.state(), LinkState::kWaiting);
   EXPECT_EQ(metrics_.report_overflows.value(), 1u);
+  Register();
+  EXPECT_THAT(Keys(Upload()),
+              ElementsAre("inventory 0", "inventory 1", "inventory 2", "inventory 3"));
+  EXPECT_EQ(link_.state(), LinkState::kLive);
 }
 
 TEST_F(MasterLinkTest, FreeIsDoneAndAnsweredHoweverOften) {

@@ -32,7 +32,7 @@ namespace moonpool::storage_node {
 struct ExtentIndexOptions {
   // Owners per segment, sealed or not; a claim beyond is RESOURCE_EXHAUSTED/LIMIT_REACHED.
   uint64_t parts_per_segment_max = uint64_t{1} << 25;
-  // Seals that wait to be reported; more of them cost a new inventory.
+  // Seals that wait to be reported; more of them cost a new session with the master.
   size_t seal_reports_max = size_t{1} << 16;
 };
 

@@ -19,7 +19,7 @@ struct SealedAt {
 };
 
 // Bounded: when nobody takes for too long, what does not fit is dropped and the overflow is
-// remembered, and a new inventory tells the master instead. Thread-safe.
+// remembered: a new session with its inventory tells the master instead. Thread-safe.
 class SealReports {
  public:
   explicit SealReports(size_t size_max) : size_max_(size_max) {}

@@ -146,7 +146,6 @@ absl::Status SegmentIndex::TakeFromOwnersLocked(const Owners& owners) {
   }
   const Owner* pinned = nullptr;
   if (is_viewable) {
-    SeqCstFence();
     for (const Owner* owner : owners) {
       if (owner->state == OwnerState::kWriting) continue;
       if (shared_.viewers.HoldsAny(owner->generation)) pinned = owner;
@@ -258,7 +257,6 @@ void SegmentIndex::FreeOwnerLocked(Owner& owner) {
   bool is_pinned = owner.claim != nullptr && (owner.claim->is_mapped() || !owner.claim->Revoke());
   if (owner.state == OwnerState::kSealed) {
     transport::InvalidatePartHeader(At(owner.offset));
-    SeqCstFence();
     is_pinned |= shared_.viewers.HoldsAny(owner.generation);
   }
   if (!is_pinned) {

@@ -1,7 +1,6 @@
 #include "storage_node/pool/viewer_set.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "common/check.h"
 
@@ -25,14 +24,5 @@ bool ViewerSet::HoldsAny(Generation generation) const {
       viewers_.begin(), viewers_.end(),
       [generation](const transport::ViewPins* viewer) { return viewer->Holds(generation); });
 }
-
-// g++ warns that ThreadSanitizer does not model fences. It need not here: what the fence orders is
-// an atomic of ours and an atomic of a peer process.
-#pragma GCC diagnostic push
-#ifdef __SANITIZE_THREAD__
-#pragma GCC diagnostic ignored "-Wtsan"
-#endif
-void SeqCstFence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
-#pragma GCC diagnostic pop
 
 }  // namespace moonpool::storage_node

@@ -18,17 +18,13 @@ class ViewerSet {
   // Waits for a HoldsAny that is running.
   void Detach(const transport::ViewPins* viewer);
 
-  // The caller has invalidated the header of `generation` and passed SeqCstFence() since: a viewer
-  // that is not seen here will see the invalid header.
+  // The caller has invalidated the header of `generation` (sequentially consistent, as are the
+  // pins): a viewer that is not seen here will see the invalid header.
   bool HoldsAny(Generation generation) const;
 
  private:
   mutable absl::Mutex mutex_;
   std::vector<const transport::ViewPins*> viewers_ ABSL_GUARDED_BY(mutex_);
 };
-
-// Between the invalidation of a header and the look at the viewers' pins; the viewers pass one
-// between the pin and the look at the header.
-void SeqCstFence();
 
 }  // namespace moonpool::storage_node

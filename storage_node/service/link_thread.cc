@@ -1,0 +1,149 @@
+#include "storage_node/service/link_thread.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/check.h"
+#include "common/error.h"
+
+namespace moonpool::storage_node {
+namespace {
+
+// Messages on their way before bulk has to wait. A few, so that the stream is never idle.
+constexpr size_t kUnwrittenForRoom = 4;
+// Beyond it nothing more is read: a master that sends commands has to take their results.
+constexpr size_t kUnwrittenForRead = 64;
+constexpr absl::Duration kRoundMax = absl::Seconds(1);
+
+}  // namespace
+
+LinkThread::LinkThread(std::unique_ptr<MasterLink> link, const Clock& clock,
+                       std::function<void()> each_round)
+    : link_(std::move(link)),
+      clock_(clock),
+      each_round_(std::move(each_round)),
+      events_(std::make_shared<StreamEvents>()) {}
+
+LinkThread::~LinkThread() { MP_CHECK(!thread_.joinable(), "the link runs on"); }
+
+void LinkThread::Start() {
+  thread_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "link");
+    Run();
+  });
+}
+
+void LinkThread::Stop() {
+  if (!thread_.joinable()) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    is_stopping_ = true;
+  }
+  events_->Wake();
+  thread_.join();
+}
+
+void LinkThread::Run() {
+  const auto is_stopping = [this] {
+    absl::MutexLock lock(&mutex_);
+    return is_stopping_;
+  };
+  while (!is_stopping()) {
+    LinkOutput out = link_->Tick(clock_.Now(), HasRoom());
+    const absl::Time wake_at = out.wake_at;
+    CarryOut(std::move(out));
+    Publish();
+    each_round_();
+    const absl::Duration wait = std::min(wake_at - clock_.Now(), kRoundMax);
+    for (StreamEvent& event : events_->Take(std::max(wait, absl::ZeroDuration()))) Handle(event);
+  }
+  ReleaseStream();
+  // A cancelled stream ends at once; it must not outlive us.
+  while (unended_ > 0) {
+    for (StreamEvent& event : events_->Take(kRoundMax)) {
+      unended_ -= event.kind == StreamEvent::Kind::kEnded ? 1 : 0;
+    }
+  }
+}
+
+void LinkThread::Handle(StreamEvent& event) {
+  const bool is_present = event.stream == stream_id_;
+  switch (event.kind) {
+    case StreamEvent::Kind::kMessage:
+      if (stream_ == nullptr || !is_present) return;
+      owes_read_ = true;
+      CarryOut(link_->OnMessage(event.message, clock_.Now()));
+      break;
+    case StreamEvent::Kind::kWritten:
+      if (is_present && unwritten_ > 0) --unwritten_;
+      break;
+    case StreamEvent::Kind::kBroken:
+      // Why comes with its end, which comes once we let go.
+      if (is_present && stream_ != nullptr) {
+        std::exchange(stream_, nullptr)->Release(/*is_broken=*/true);
+      }
+      return;
+    case StreamEvent::Kind::kEnded:
+      --unended_;
+      if (is_present) CarryOut(link_->OnDisconnected(event.status, clock_.Now()));
+      return;
+  }
+  if (stream_ != nullptr && owes_read_ && unwritten_ < kUnwrittenForRead) {
+    owes_read_ = false;
+    stream_->ReadNext();
+  }
+}
+
+void LinkThread::CarryOut(LinkOutput out) {
+  if (out.disconnect) {
+    ReleaseStream();
+    ++stream_id_;  // what still comes of it is nobody's
+  }
+  if (out.connect.has_value()) {
+    ReleaseStream();
+    unwritten_ = 0;
+    owes_read_ = false;
+    stream_ = SessionStream::Start(++stream_id_, *out.connect, events_);
+    ++unended_;
+    // The stream takes messages at once and breaks when there is no connection.
+    LinkOutput first = link_->OnConnected(clock_.Now());
+    for (v1::NodeMessage& message : first.send) out.send.push_back(std::move(message));
+  }
+  for (v1::NodeMessage& message : out.send) {
+    if (stream_ == nullptr) break;
+    ++unwritten_;
+    stream_->Write(std::move(message));
+  }
+}
+
+void LinkThread::ReleaseStream() {
+  if (stream_ == nullptr) return;
+  std::exchange(stream_, nullptr)->Release(/*is_broken=*/false);
+}
+
+bool LinkThread::HasRoom() const { return stream_ != nullptr && unwritten_ < kUnwrittenForRoom; }
+
+void LinkThread::Publish() {
+  absl::MutexLock lock(&mutex_);
+  state_ = link_->state();
+  term_ = link_->term();
+  failure_ = link_->last_failure();
+}
+
+std::string LinkThread::Describe() const {
+  absl::MutexLock lock(&mutex_);
+  std::string text(LinkStateName(state_));
+  if (term_ != Term{}) absl::StrAppend(&text, " in term ", term_.value);
+  if (!failure_.ok()) absl::StrAppend(&text, ": ", moonpool::Describe(failure_));
+  return text;
+}
+
+bool LinkThread::is_live() const {
+  absl::MutexLock lock(&mutex_);
+  return state_ == LinkState::kLive;
+}
+
+}  // namespace moonpool::storage_node

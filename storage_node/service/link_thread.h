@@ -1,0 +1,74 @@
+// The thread `link`: keeps the session with the master going.
+//
+// It drives a MasterLink (storage_node/link) and owns its streams; data, disk and the pool's
+// registration never run on it, so a heartbeat is late only when the machine is.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/clock.h"
+#include "storage_node/link/master_link.h"
+#include "storage_node/service/session_stream.h"
+#include "storage_node/service/stream_events.h"
+
+namespace moonpool::storage_node {
+
+class LinkThread {
+ public:
+  // `link` is not used by anybody else between Start and Stop. `each_round` runs on the thread at
+  // least once a second.
+  LinkThread(std::unique_ptr<MasterLink> link, const Clock& clock,
+             std::function<void()> each_round);
+  ~LinkThread();
+  LinkThread(const LinkThread&) = delete;
+  LinkThread& operator=(const LinkThread&) = delete;
+
+  void Start();
+  // Ends the session and joins. Idempotent.
+  void Stop();
+  // There are seals to report. Any thread; cheap.
+  void Wake() { events_->Wake(); }
+
+  // One line for people: "live in term 7", "waiting: no connection within 5s". Any thread.
+  std::string Describe() const;
+  bool is_live() const;
+
+ private:
+  void Run();
+  void Handle(StreamEvent& event);
+  void CarryOut(LinkOutput out);
+  // Gives up the present stream, if any.
+  void ReleaseStream();
+  bool HasRoom() const;
+  void Publish();
+
+  const std::unique_ptr<MasterLink> link_;
+  const Clock& clock_;
+  const std::function<void()> each_round_;
+  const std::shared_ptr<StreamEvents> events_;
+
+  // Of the thread alone.
+  SessionStream* stream_ = nullptr;  // owns itself; ours until released
+  uint64_t stream_id_ = 0;           // of the newest
+  size_t unwritten_ = 0;             // messages given to it and not yet written
+  bool owes_read_ = false;           // ReadNext is put off until there is room
+  int unended_ = 0;                  // streams whose kEnded is still to come
+
+  mutable absl::Mutex mutex_;
+  bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  LinkState state_ ABSL_GUARDED_BY(mutex_) = LinkState::kWaiting;
+  Term term_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+
+  std::thread thread_;
+};
+
+}  // namespace moonpool::storage_node

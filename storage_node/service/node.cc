@@ -1,0 +1,185 @@
+#include "storage_node/service/node.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/config/host_port.h"
+#include "common/error.h"
+#include "common/host_id.h"
+#include "common/random.h"
+#include "common/status_macros.h"
+#include "storage_node/service/socket_path.h"
+#include "transport/shm/shm_server.h"
+#include "transport/tcp/tcp_server.h"
+
+namespace moonpool::storage_node {
+namespace {
+
+constexpr size_t kNameBytesMax = 255;
+constexpr int kShmThreadsMax = 2;  // its requests are small: the bytes are mapped
+
+absl::Status Bad(absl::string_view what, std::string hint) {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument, what,
+                   {.hint = std::move(hint)});
+}
+
+bool IsEveryAddress(absl::string_view host) { return host == "0.0.0.0" || host == "::"; }
+
+Incarnation NewIncarnation() {
+  uint64_t value = 0;
+  while (value == 0) value = EntropySeed();
+  return Incarnation{value};
+}
+
+std::string HostName() {
+  char name[256] = {};
+  if (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0') return "node";
+  return name;
+}
+
+// `listening`: HOST:PORT with the real port.
+absl::StatusOr<HostPort> Advertised(const std::string& advertise, const std::string& listening) {
+  ASSIGN_OR_RETURN(const HostPort real, ParseHostPort(listening));
+  if (advertise.empty()) return real;
+  ASSIGN_OR_RETURN(HostPort told, ParseHostPort(advertise));
+  if (told.port == 0) told.port = real.port;
+  return told;
+}
+
+}  // namespace
+
+absl::Status NodeOptions::Validate() const {
+  if (masters.empty()) return Bad("no master is given", "set --master HOST:PORT");
+  const bool is_printable = std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isgraph(static_cast<unsigned char>(c));
+  });
+  if (name.size() > kNameBytesMax || !is_printable) {
+    return Bad("--name is too long, or has spaces or control characters", "choose a shorter one");
+  }
+  ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort(data_listen));
+  if (IsEveryAddress(listen.host) && data_advertise.empty()) {
+    return Bad(absl::StrCat("--data-listen ", data_listen, " is no address that clients can use"),
+               "set --data-advertise HOST:0 to one under which clients reach this host");
+  }
+  if (data_advertise.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const HostPort advertise, ParseHostPort(data_advertise));
+  if (IsEveryAddress(advertise.host)) {
+    return Bad("--data-advertise must be an address that clients can use", "name one interface");
+  }
+  return absl::OkStatus();
+}
+
+Node::Node(NodeOptions options, Dependencies dependencies)
+    : options_(std::move(options)),
+      dependencies_(dependencies),
+      serve_metrics_(dependencies.registry),
+      link_metrics_(dependencies.registry),
+      pool_metrics_(dependencies.registry) {}
+
+Node::~Node() { Stop(); }
+
+absl::Status Node::Start(std::function<bool()> should_stop) {
+  RETURN_IF_ERROR(options_.Validate());
+  identity_.incarnation = NewIncarnation();
+  identity_.host_id = options_.host_id.empty() ? LocalHostId() : options_.host_id;
+  identity_.rack = options_.rack;
+  RETURN_IF_ERROR(StartMemory(std::move(should_stop)));
+  RETURN_IF_ERROR(StartTcp());
+  if (options_.shm_enabled) RETURN_IF_ERROR(StartShm());
+  StartLink();
+  dependencies_.logger.Info("node serves", {{"node", identity_.name},
+                                            {"incarnation", identity_.incarnation.value},
+                                            {"host_id", identity_.host_id},
+                                            {"tcp", identity_.tcp_address},
+                                            {"shm", identity_.shm_path},
+                                            {"bytes", options_.dram_bytes}});
+  return absl::OkStatus();
+}
+
+absl::Status Node::StartMemory(std::function<bool()> should_stop) {
+  ASSIGN_OR_RETURN(SegmentMemory memory,
+                   SegmentMemory::Allocate({.capacity_bytes = options_.dram_bytes,
+                                            .huge_pages = options_.huge_pages,
+                                            .prefault_threads = options_.prefault_threads,
+                                            .numa_node = options_.numa_node,
+                                            .should_stop = std::move(should_stop)},
+                                           dependencies_.clock, dependencies_.logger));
+  memory_.emplace(std::move(memory));
+  std::vector<PoolSegment> segments;
+  segments.push_back({.id = SegmentId{0},
+                      .medium = "dram",
+                      .base = memory_->base(),
+                      .capacity_bytes = memory_->capacity_bytes()});
+  index_ = std::make_unique<ExtentIndex>(
+      std::move(segments), journal_,
+      ExtentIndexOptions{.parts_per_segment_max = options_.parts_max});
+  target_ = std::make_unique<NodeTarget>(identity_.incarnation, *index_, serve_metrics_);
+  return absl::OkStatus();
+}
+
+absl::Status Node::StartTcp() {
+  transport::TcpServerOptions tcp;
+  tcp.listen_address = options_.data_listen;
+  tcp.limits.threads = options_.io_threads;
+  tcp.limits.connections_max = options_.connections_max;
+  auto server = transport::NewTcpServer(*target_, tcp, dependencies_.clock, dependencies_.logger);
+  RETURN_IF_ERROR(Annotate(server->Start(), "start the data server"));
+  const std::string listening = server->address();
+  servers_.push_back({std::move(server), ServerMetrics(dependencies_.registry, "tcp")});
+  ASSIGN_OR_RETURN(const HostPort advertised, Advertised(options_.data_advertise, listening));
+  identity_.tcp_address = advertised.ToString();
+  identity_.name =
+      options_.name.empty() ? absl::StrCat(HostName(), "-", advertised.port) : options_.name;
+  return absl::OkStatus();
+}
+
+absl::Status Node::StartShm() {
+  transport::ShmServerOptions shm;
+  shm.socket_path = options_.shm_path;
+  if (shm.socket_path.empty()) {
+    ASSIGN_OR_RETURN(shm.socket_path, DefaultSocketPath(identity_.name));
+  }
+  shm.mapped_writers = options_.shm_mapped_writers;
+  shm.pin_slots = options_.shm_pin_slots;
+  shm.limits.threads = std::min(options_.io_threads, kShmThreadsMax);
+  shm.limits.connections_max = options_.connections_max;
+  std::vector<transport::ShmSegment> segments;
+  segments.push_back({.id = SegmentId{0}, .fd = memory_->fd(), .bytes = memory_->mapped_bytes()});
+  auto server = transport::NewShmServer(*target_, std::move(segments), shm, dependencies_.clock,
+                                        dependencies_.logger);
+  RETURN_IF_ERROR(Annotate(server->Start(), "start the shared-memory server"));
+  identity_.shm_path = server->address();
+  servers_.push_back({std::move(server), ServerMetrics(dependencies_.registry, "shm")});
+  return absl::OkStatus();
+}
+
+void Node::StartLink() {
+  MasterLinkOptions options;
+  options.masters = options_.masters;
+  options.backoff_max = options_.backoff_max;
+  auto link = std::make_unique<MasterLink>(identity_, options, *index_, link_metrics_,
+                                           Random(EntropySeed()), dependencies_.logger);
+  link_ = std::make_unique<LinkThread>(std::move(link), dependencies_.clock, [this] {
+    pool_metrics_.Update(*index_);
+    for (DataServer& each : servers_) each.metrics.Update(each.server->counters());
+  });
+  index_->seal_reports().SetOnPending([this] { link_->Wake(); });
+  link_->Start();
+}
+
+void Node::Stop() {
+  if (link_ != nullptr) link_->Stop();
+  for (auto it = servers_.rbegin(); it != servers_.rend(); ++it) it->server->Stop();
+  servers_.clear();
+}
+
+Health Node::health() const {
+  return Health{.is_healthy = true,
+                .text = absl::StrCat("serving; link to the master ", link_->Describe())};
+}
+
+}  // namespace moonpool::storage_node

@@ -1,0 +1,190 @@
+#include "storage_node/service/node.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/host_id.h"
+#include "common/testing/status_matchers.h"
+#include "common/testing/temp_dir.h"
+#include "common/testing/test_logger.h"
+#include "storage_node/service/testing/fake_master.h"
+#include "transport/shm/shm_transport.h"
+#include "transport/tcp/tcp_transport.h"
+#include "transport/waiter.h"
+
+namespace moonpool::storage_node {
+namespace {
+
+using absl::StatusCode;
+using ::testing::AnyOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class NodeTest : public ::testing::Test {
+ protected:
+  NodeOptions Options() {
+    NodeOptions options;
+    options.masters = {master_.address()};
+    options.name = "n1";
+    options.dram_bytes = 1'000'000;
+    options.shm_path = dir_.path() + "/n1.sock";
+    return options;
+  }
+  std::unique_ptr<Node> Start(NodeOptions options) {
+    auto node = std::make_unique<Node>(std::move(options),
+                                       Node::Dependencies{clock_, registry_, log_.logger()});
+    const absl::Status status = node->Start();
+    EXPECT_THAT(status, IsOk());
+    return node;
+  }
+  transport::PeerAddress PeerOf(const Node& node) {
+    return {.name = node.name(),
+            .incarnation = node.incarnation(),
+            .host_id = LocalHostId(),
+            .tcp_address = node.tcp_address(),
+            .shm_path = node.shm_path()};
+  }
+  CallContext Soon() { return {.deadline = clock_.Now() + absl::Seconds(20), .cancel = {}}; }
+
+  // Writes a part, then reads it back.
+  void PutAndGet(transport::Transport& transport, const Node& node, uint32_t counter) {
+    ASSERT_OK_AND_ASSIGN(auto channel, transport.Connect(PeerOf(node), Soon()));
+    std::vector<std::byte> payload(50'000);
+    for (size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<std::byte>(i * counter);
+    const Extent extent{SegmentId{0}, counter * 64 * 1024, payload.size() + kPartHeaderBytes};
+    transport::WriteOp write;
+    write.record = {.generation = Generation::Of(Term{5}, counter),
+                    .name_space = "default",
+                    .key = absl::StrCat("key", counter),
+                    .parent = {},
+                    .extent = extent,
+                    .object_bytes = payload.size()};
+    write.from = {payload};
+    ASSERT_THAT(channel->Submit(&write), IsOk());
+    transport::PollWaiter waiter(clock_);
+    transport::Channel* const channels[] = {channel.get()};
+    ASSERT_THAT(CompleteAll(channels, Soon(), waiter), IsOk());
+    ASSERT_THAT(write.status, IsOk());
+
+    std::vector<std::byte> got(payload.size());
+    transport::ReadOp read;
+    read.generation = write.record.generation;
+    read.extent = extent;
+    read.into = {absl::MakeSpan(got)};
+    ASSERT_THAT(channel->Submit(&read), IsOk());
+    ASSERT_THAT(CompleteAll(channels, Soon(), waiter), IsOk());
+    ASSERT_THAT(read.status, IsOk());
+    EXPECT_EQ(got, payload);
+  }
+
+  const TempDir dir_;
+  SteadyClock clock_;
+  TestLogger log_;
+  metrics::Registry registry_;
+  FakeMaster master_{5};
+};
+
+TEST_F(NodeTest, ServesBothTransportsAndTellsTheMaster) {
+  const auto node = Start(Options());
+  EXPECT_TRUE(master_.WaitFor([&](const v1::NodeMessage& message) {
+    const v1::Register& registration = message.register_();
+    return registration.name() == "n1" && registration.tcp_address() == node->tcp_address() &&
+           registration.shm_path() == dir_.path() + "/n1.sock" &&
+           registration.host_id() == LocalHostId() &&
+           registration.incarnation() == node->incarnation().value &&
+           registration.segments_size() == 1 &&
+           registration.segments(0).capacity_bytes() == 1'000'000;
+  }));
+  EXPECT_TRUE(master_.WaitFor(
+      [](const v1::NodeMessage& message) { return message.inventory().complete(); }));
+  PutAndGet(*transport::NewTcpTransport({}, clock_), *node, 1);
+  PutAndGet(*transport::NewShmTransport({.host_id = LocalHostId()}, clock_), *node, 2);
+  for (const std::string key : {"key1", "key2"}) {
+    EXPECT_TRUE(master_.WaitFor([&](const v1::NodeMessage& message) {
+      const auto& parts = message.seal_report().parts();
+      return std::any_of(parts.begin(), parts.end(),
+                         [&](const v1::SealedPart& part) { return part.key() == key; });
+    }));
+  }
+  EXPECT_TRUE(node->health().is_healthy);
+  EXPECT_EQ(node->health().text, "serving; link to the master live in term 5");
+  EXPECT_THAT(registry_.Text(), HasSubstr("moonpool_node_seals_total 2"));
+  node->Stop();
+  node->Stop();
+}
+
+TEST_F(NodeTest, ServesWithoutAMasterAndSaysSo) {
+  NodeOptions options = Options();
+  {
+    const FakeMaster gone;
+    options.masters = {gone.address()};
+  }
+  const auto node = Start(options);
+  PutAndGet(*transport::NewTcpTransport({}, clock_), *node, 1);
+  EXPECT_TRUE(node->health().is_healthy);
+  EXPECT_THAT(node->health().text,
+              AnyOf(HasSubstr("waiting"), HasSubstr("connecting"), HasSubstr("registering")));
+}
+
+TEST_F(NodeTest, NamesItselfAndFindsASocketWhenNotTold) {
+  NodeOptions options = Options();
+  options.name.clear();
+  options.shm_enabled = false;
+  options.data_advertise = "node.example:0";
+  const auto node = Start(options);
+  EXPECT_THAT(node->tcp_address(), StartsWith("node.example:"));
+  const std::string port = node->tcp_address().substr(node->tcp_address().rfind(':') + 1);
+  EXPECT_NE(port, "0");
+  EXPECT_THAT(node->name(), ::testing::EndsWith("-" + port));
+  EXPECT_EQ(node->shm_path(), "");
+}
+
+TEST_F(NodeTest, EachLifeHasAnIncarnationOfItsOwn) {
+  NodeOptions options = Options();
+  const auto first = Start(options);
+  const Incarnation incarnation = first->incarnation();
+  first->Stop();
+  const auto second = Start(options);
+  EXPECT_NE(second->incarnation(), incarnation);
+}
+
+TEST_F(NodeTest, ASecondNodeOnTheSameSocketIsRefused) {
+  const auto first = Start(Options());
+  Node second(Options(), {clock_, registry_, log_.logger()});
+  EXPECT_FALSE(second.Start().ok());
+}
+
+TEST_F(NodeTest, StoppedWhileItTakesItsMemory) {
+  Node node(Options(), {clock_, registry_, log_.logger()});
+  EXPECT_THAT(node.Start([] { return true; }), StatusIs(StatusCode::kCancelled));
+}
+
+TEST(NodeOptions, WhatCannotWorkIsRefused) {
+  const auto refuses = [](auto change) {
+    NodeOptions options;
+    change(options);
+    return options.Validate().code() == StatusCode::kInvalidArgument;
+  };
+  EXPECT_THAT(NodeOptions().Validate(), IsOk());
+  EXPECT_TRUE(refuses([](NodeOptions& o) { o.masters.clear(); }));
+  EXPECT_TRUE(refuses([](NodeOptions& o) { o.name = "two words"; }));
+  EXPECT_TRUE(refuses([](NodeOptions& o) { o.name.assign(300, 'n'); }));
+  EXPECT_TRUE(refuses([](NodeOptions& o) { o.data_listen = "0.0.0.0:0"; }));
+  EXPECT_TRUE(refuses([](NodeOptions& o) { o.data_listen = "[::]:0"; }));
+  EXPECT_TRUE(refuses([](NodeOptions& o) { o.data_advertise = "0.0.0.0:1"; }));
+  EXPECT_TRUE(refuses([](NodeOptions& o) { o.data_advertise = "nonsense"; }));
+  EXPECT_FALSE(refuses([](NodeOptions& o) {
+    o.data_listen = "0.0.0.0:0";
+    o.data_advertise = "10.0.0.7:0";
+  }));
+}
+
+}  // namespace
+}  // namespace moonpool::storage_node
