@@ -1,5 +1,6 @@
 #include "tests/sim/model.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -143,9 +144,11 @@ std::string Model::CheckMiss(const std::string& key, const absl::Status& status,
   bool acknowledged_before = false;
   for (const uint64_t id : state.attempts) {
     const Attempt& attempt = attempts_[id - 1];
-    // A put that ended before the get began, and that no removal may have taken since.
+    // A put that ended before the get began, and that no removal may have taken: one that overlaps
+    // it may take effect before or after it.
     if (attempt.acknowledged && attempt.ended <= begun &&
-        attempt.started > state.last_remove_started && !MayBeRemoved(state, attempt, begun)) {
+        attempt.started > std::max(state.last_remove_started, state.last_remove_ended) &&
+        !MayBeRemoved(state, attempt, begun)) {
       acknowledged_before = true;
     }
   }
