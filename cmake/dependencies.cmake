@@ -1,7 +1,8 @@
 # Everything comes from Debian 12 packages (tools/packages.txt). Imported targets are GLOBAL, so any
 # folder may link them by name: gRPC::grpc++, protobuf::libprotobuf, absl::*, spdlog::spdlog,
 # CLI11::CLI11, nlohmann_json::nlohmann_json, LibLZMA::LibLZMA, PkgConfig::{xxhash,numa}, GTest::gtest.
-# toml++ is header-only here and has one user, common/config.
+# toml++ (header-only here), prometheus-cpp::core and PkgConfig::httplib have one user each:
+# common/config, common/metrics, common/http.
 
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 
@@ -14,8 +15,10 @@ find_package(spdlog CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 find_package(LibLZMA REQUIRED)
+find_package(prometheus-cpp CONFIG REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET GLOBAL libxxhash)
 pkg_check_modules(numa REQUIRED IMPORTED_TARGET GLOBAL numa)
+pkg_check_modules(httplib REQUIRED IMPORTED_TARGET GLOBAL cpp-httplib)
 
 if(MOONPOOL_TESTS)
   find_package(GTest REQUIRED)

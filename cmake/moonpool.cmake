@@ -45,17 +45,22 @@ function(moonpool_program)
 endfunction()
 
 # moonpool_test(NAME status_test SOURCES status_test.cc DEPS moonpool::common
-#               [LABELS e2e ...] [ARGS --seeds=50 ...] [TIMEOUT seconds] [RESOURCES lock ...])
+#               [LABELS e2e ...] [ARGS --seeds=50 ...] [DEFINES A=1 ...] [TIMEOUT seconds]
+#               [RESOURCES lock ...])
 # One ctest entry per binary, 60 seconds unless told; RESOURCES name what two tests must not share.
 function(moonpool_test)
-  if(NOT MOONPOOL_TESTS)
+  if(NOT MOONPOOL_TESTS OR NOT MOONPOOL_UNIT_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "SOURCES;DEPS;LABELS;ARGS;RESOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "SOURCES;DEPS;LABELS;ARGS;DEFINES;RESOURCES" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
+  if(MOONPOOL_SANITIZE)
+    math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")
+  endif()
   add_executable(${ARG_NAME} ${ARG_SOURCES})
+  target_compile_definitions(${ARG_NAME} PRIVATE ${ARG_DEFINES})
   target_include_directories(${ARG_NAME} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main
                                             moonpool_executable)

@@ -24,7 +24,7 @@ check_asan() { build asan && ctest --preset asan; }
 
 check_tsan() { build tsan && ctest --preset tsan; }
 
-# Thread-safety analysis, every header on its own, and the fuzzers with their engine.
+# Thread-safety analysis of the product, every header on its own, and the fuzzers with their engine.
 check_clang() {
   build clang -DMOONPOOL_FUZZ_SECONDS="${FUZZ_SECONDS:-5}" &&
     cmake --build --preset clang --target all_verify_interface_header_sets -- --quiet &&
