@@ -1,12 +1,23 @@
 #include "common/metrics/metrics.h"
 
-#include <algorithm>
+#include <prometheus/collectable.h>
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
 
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
 #include "common/check.h"
-#include "common/metrics/metrics_text.h"
 
 namespace moonpool::metrics {
 namespace {
@@ -28,31 +39,65 @@ const char* KindName(Kind kind) {
   return "";
 }
 
+prometheus::Labels LibraryLabels(const Labels& labels) { return {labels.begin(), labels.end()}; }
+
+// Gauges that are read at each scrape; the library has only such that are set.
+class SampledGauges final : public prometheus::Collectable {
+ public:
+  void Add(absl::string_view name, absl::string_view help, std::function<double()> read,
+           const Labels& labels) {
+    absl::MutexLock lock(&mutex_);
+    Family& family =
+        families_.try_emplace(std::string(name), Family{std::string(help), {}}).first->second;
+    family.reads[LibraryLabels(labels)] = std::move(read);
+  }
+
+  std::vector<prometheus::MetricFamily> Collect() const override {
+    std::vector<prometheus::MetricFamily> out;
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [name, family] : families_) {
+      prometheus::MetricFamily& collected = out.emplace_back();
+      collected.name = name;
+      collected.help = family.help;
+      collected.type = prometheus::MetricType::Gauge;
+      for (const auto& [labels, read] : family.reads) {
+        prometheus::ClientMetric& metric = collected.metric.emplace_back();
+        for (const auto& [label, value] : labels) metric.label.push_back({label, value});
+        metric.gauge.value = read();
+      }
+    }
+    return out;
+  }
+
+ private:
+  struct Family {
+    std::string help;
+    std::map<prometheus::Labels, std::function<double()>> reads;
+  };
+
+  mutable absl::Mutex mutex_;
+  std::map<std::string, Family> families_ ABSL_GUARDED_BY(mutex_);
+};
+
 }  // namespace
 
-Histogram::Histogram(std::vector<double> bounds)
-    : bounds_(std::move(bounds)),
-      buckets_(std::make_unique<std::atomic<uint64_t>[]>(bounds_.size() + 1)) {
-  MP_CHECK(std::is_sorted(bounds_.begin(), bounds_.end()), "bucket bounds must ascend");
-}
+void Counter::Increment(uint64_t count) { counter_.Increment(static_cast<double>(count)); }
+uint64_t Counter::value() const { return static_cast<uint64_t>(counter_.Value()); }
 
-void Histogram::Observe(double value) {
-  const auto bound = std::lower_bound(bounds_.begin(), bounds_.end(), value);
-  const auto index = static_cast<size_t>(bound - bounds_.begin());
-  buckets_[index].fetch_add(1, std::memory_order_relaxed);
-  sum_.fetch_add(value, std::memory_order_relaxed);
-}
+void Gauge::Set(double value) { gauge_.Set(value); }
+void Gauge::Add(double delta) { gauge_.Increment(delta); }
+double Gauge::value() const { return gauge_.Value(); }
 
-// The count is the sum of the buckets and not a field of its own, so that a scrape in the middle
-// of an Observe still shows a histogram that adds up.
+void Histogram::Observe(double value) { histogram_.Observe(value); }
+
 Histogram::Snapshot Histogram::Read() const {
-  Snapshot snapshot;
-  for (size_t i = 0; i < bounds_.size(); ++i) {
-    snapshot.count += buckets_[i].load(std::memory_order_relaxed);
-    snapshot.cumulative.emplace_back(bounds_[i], snapshot.count);
+  const prometheus::ClientMetric::Histogram collected = histogram_.Collect().histogram;
+  Snapshot snapshot = {
+      .cumulative = {}, .count = collected.sample_count, .sum = collected.sample_sum};
+  for (const prometheus::ClientMetric::Bucket& bucket : collected.bucket) {
+    if (std::isinf(bucket.upper_bound)) continue;
+    snapshot.cumulative.emplace_back(bucket.upper_bound, bucket.cumulative_count);
   }
-  snapshot.count += buckets_[bounds_.size()].load(std::memory_order_relaxed);
-  snapshot.sum = sum_.load(std::memory_order_relaxed);
   return snapshot;
 }
 
@@ -67,103 +112,106 @@ std::vector<double> SizeBuckets() {
   return bounds;
 }
 
-struct Registry::Metric {
-  Labels labels;
-  Counter counter;
-  Gauge gauge;
-  std::unique_ptr<Histogram> histogram;
-  std::function<double()> sampled;
+struct Registry::Impl {
+  struct Family {
+    Description description;
+    bool is_sampled = false;
+  };
+
+  // The first call of a name says what it is; a later one must agree.
+  void Describe(Kind kind, absl::string_view name, absl::string_view help, const Labels& labels,
+                bool is_sampled = false) {
+    MP_CHECK(IsNameOf(kind, name), "metric name against the rule", name);
+    // The library writes it as it is.
+    MP_CHECK(help.find_first_of("\\\n") == help.npos, "help is one line of plain text", name);
+    absl::MutexLock lock(&mutex);
+    const auto [at, is_new] = families.try_emplace(std::string(name));
+    Family& family = at->second;
+    if (is_new) {
+      family = {.description = {.name = std::string(name),
+                                .kind = kind,
+                                .help = std::string(help),
+                                .label_names = {}},
+                .is_sampled = is_sampled};
+      for (const auto& [label, value] : labels) family.description.label_names.push_back(label);
+    }
+    MP_CHECK(family.description.kind == kind && family.is_sampled == is_sampled,
+             "metric name used for two kinds", name);
+  }
+
+  prometheus::Registry library;
+  SampledGauges sampled;
+  absl::Mutex mutex;
+  std::map<std::string, Family> families ABSL_GUARDED_BY(mutex);
+  // By what they are handles of; a map's nodes stay where they are.
+  std::map<prometheus::Counter*, Counter> counters ABSL_GUARDED_BY(mutex);
+  std::map<prometheus::Gauge*, Gauge> gauges ABSL_GUARDED_BY(mutex);
+  std::map<prometheus::Histogram*, Histogram> histograms ABSL_GUARDED_BY(mutex);
 };
 
-struct Registry::Family {
-  std::string name;
-  std::string help;
-  Kind kind;
-  std::vector<std::unique_ptr<Metric>> metrics;
-};
-
-Registry::Registry() = default;
+Registry::Registry() : impl_(std::make_unique<Impl>()) {}
 Registry::~Registry() = default;
-
-Registry::Metric& Registry::FindOrAddLocked(absl::string_view name, absl::string_view help,
-                                            Kind kind, const Labels& labels) {
-  MP_CHECK(IsNameOf(kind, name), "metric name against the rule", name);
-  auto family = std::lower_bound(families_.begin(), families_.end(), name,
-                                 [](const auto& f, absl::string_view n) { return f->name < n; });
-  if (family == families_.end() || (*family)->name != name) {
-    family = families_.insert(
-        family, std::make_unique<Family>(Family{std::string(name), std::string(help), kind, {}}));
-  }
-  MP_CHECK((*family)->kind == kind, "metric name used for two kinds", name);
-  for (const auto& metric : (*family)->metrics) {
-    if (metric->labels == labels) return *metric;
-  }
-  (*family)->metrics.push_back(std::make_unique<Metric>());
-  (*family)->metrics.back()->labels = labels;
-  return *(*family)->metrics.back();
-}
 
 Counter& Registry::AddCounter(absl::string_view name, absl::string_view help,
                               const Labels& labels) {
-  absl::MutexLock lock(&mutex_);
-  return FindOrAddLocked(name, help, Kind::kCounter, labels).counter;
+  impl_->Describe(Kind::kCounter, name, help, labels);
+  prometheus::Counter& counter = prometheus::BuildCounter()
+                                     .Name(std::string(name))
+                                     .Help(std::string(help))
+                                     .Register(impl_->library)
+                                     .Add(LibraryLabels(labels));
+  absl::MutexLock lock(&impl_->mutex);
+  return impl_->counters.try_emplace(&counter, counter).first->second;
 }
 
 Gauge& Registry::AddGauge(absl::string_view name, absl::string_view help, const Labels& labels) {
-  absl::MutexLock lock(&mutex_);
-  return FindOrAddLocked(name, help, Kind::kGauge, labels).gauge;
+  impl_->Describe(Kind::kGauge, name, help, labels);
+  prometheus::Gauge& gauge = prometheus::BuildGauge()
+                                 .Name(std::string(name))
+                                 .Help(std::string(help))
+                                 .Register(impl_->library)
+                                 .Add(LibraryLabels(labels));
+  absl::MutexLock lock(&impl_->mutex);
+  return impl_->gauges.try_emplace(&gauge, gauge).first->second;
 }
 
 Histogram& Registry::AddHistogram(absl::string_view name, absl::string_view help,
                                   std::vector<double> bounds, const Labels& labels) {
-  absl::MutexLock lock(&mutex_);
-  Metric& metric = FindOrAddLocked(name, help, Kind::kHistogram, labels);
-  if (!metric.histogram) metric.histogram = std::make_unique<Histogram>(std::move(bounds));
-  return *metric.histogram;
+  MP_CHECK(std::is_sorted(bounds.begin(), bounds.end()), "bucket bounds must ascend", name);
+  impl_->Describe(Kind::kHistogram, name, help, labels);
+  prometheus::Histogram& histogram = prometheus::BuildHistogram()
+                                         .Name(std::string(name))
+                                         .Help(std::string(help))
+                                         .Register(impl_->library)
+                                         .Add(LibraryLabels(labels), bounds);
+  absl::MutexLock lock(&impl_->mutex);
+  return impl_->histograms.try_emplace(&histogram, histogram).first->second;
 }
 
 void Registry::AddSampledGauge(absl::string_view name, absl::string_view help,
                                std::function<double()> read, const Labels& labels) {
-  absl::MutexLock lock(&mutex_);
-  FindOrAddLocked(name, help, Kind::kGauge, labels).sampled = std::move(read);
+  impl_->Describe(Kind::kGauge, name, help, labels, /*is_sampled=*/true);
+  impl_->sampled.Add(name, help, std::move(read), labels);
 }
 
 std::string Registry::Text() const {
-  std::string text;
-  absl::MutexLock lock(&mutex_);
-  for (const auto& family : families_) {
-    AppendHeader(family->name, family->help, KindName(family->kind), &text);
-    for (const auto& metric : family->metrics) {
-      switch (family->kind) {
-        case Kind::kCounter:
-          AppendSample(family->name, metric->labels, static_cast<double>(metric->counter.value()),
-                       &text);
-          break;
-        case Kind::kGauge:
-          AppendSample(family->name, metric->labels,
-                       metric->sampled ? metric->sampled() : metric->gauge.value(), &text);
-          break;
-        case Kind::kHistogram:
-          AppendHistogram(family->name, metric->labels, metric->histogram->Read(), &text);
-          break;
-      }
-    }
+  std::vector<prometheus::MetricFamily> families = impl_->library.Collect();
+  std::vector<prometheus::MetricFamily> sampled = impl_->sampled.Collect();
+  std::move(sampled.begin(), sampled.end(), std::back_inserter(families));
+  // The library hashes; a person who looks at two scrapes wants to find the same line again.
+  std::sort(families.begin(), families.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  for (prometheus::MetricFamily& family : families) {
+    std::sort(family.metric.begin(), family.metric.end(),
+              [](const auto& a, const auto& b) { return a.label < b.label; });
   }
-  return text;
+  return prometheus::TextSerializer().Serialize(families);
 }
 
 std::vector<Description> Registry::Describe() const {
   std::vector<Description> out;
-  absl::MutexLock lock(&mutex_);
-  for (const auto& family : families_) {
-    Description& description = out.emplace_back();
-    description.name = family->name;
-    description.kind = family->kind;
-    description.help = family->help;
-    for (const auto& [name, value] : family->metrics.front()->labels) {
-      description.label_names.push_back(name);
-    }
-  }
+  absl::MutexLock lock(&impl_->mutex);
+  for (const auto& [name, family] : impl_->families) out.push_back(family.description);
   return out;
 }
 

@@ -1,4 +1,5 @@
-// Counters, gauges and histograms, exposed in the Prometheus text format.
+// Counters, gauges and histograms, kept by prometheus-cpp and exposed in its text format. Only
+// metrics.cc sees that library.
 //
 // Each component has a struct of references, filled from the Registry it is handed:
 //
@@ -18,8 +19,6 @@
 // from small closed sets (a tier, a reason), never from keys or tenants a peer may invent.
 #pragma once
 
-#include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,37 +26,44 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+
+namespace prometheus {
+class Counter;
+class Gauge;
+class Histogram;
+}  // namespace prometheus
 
 namespace moonpool::metrics {
 
-// Recording is lock-free and may happen on any thread, the data path included.
+// Handles of prometheus-cpp's metrics, which do the counting. Any thread may record, the data path
+// included: counters and gauges take no lock, a histogram a short one of its own.
 class Counter {
  public:
-  void Increment(uint64_t count = 1) { value_.fetch_add(count, std::memory_order_relaxed); }
-  uint64_t value() const { return value_.load(std::memory_order_relaxed); }
+  explicit Counter(prometheus::Counter& counter) : counter_(counter) {}
+  void Increment(uint64_t count = 1);
+  // Exact up to 2^53: Prometheus' numbers are doubles.
+  uint64_t value() const;
 
  private:
-  std::atomic<uint64_t> value_{0};
+  prometheus::Counter& counter_;
 };
 
 class Gauge {
  public:
-  void Set(double value) { value_.store(value, std::memory_order_relaxed); }
-  void Add(double delta) { value_.fetch_add(delta, std::memory_order_relaxed); }
-  double value() const { return value_.load(std::memory_order_relaxed); }
+  explicit Gauge(prometheus::Gauge& gauge) : gauge_(gauge) {}
+  void Set(double value);
+  void Add(double delta);
+  double value() const;
 
  private:
-  std::atomic<double> value_{0};
+  prometheus::Gauge& gauge_;
 };
 
 class Histogram {
  public:
-  // `bounds`: inclusive upper bounds, ascending; +Inf is implied.
-  explicit Histogram(std::vector<double> bounds);
+  explicit Histogram(prometheus::Histogram& histogram) : histogram_(histogram) {}
   void Observe(double value);
   void Observe(absl::Duration value) { Observe(absl::ToDoubleSeconds(value)); }
 
@@ -69,9 +75,7 @@ class Histogram {
   Snapshot Read() const;
 
  private:
-  const std::vector<double> bounds_;
-  const std::unique_ptr<std::atomic<uint64_t>[]> buckets_;  // one more than bounds_: +Inf
-  std::atomic<double> sum_{0};
+  prometheus::Histogram& histogram_;
 };
 
 // 1 us to 10 s, three per decade.
@@ -103,27 +107,23 @@ class Registry {
 
   Counter& AddCounter(absl::string_view name, absl::string_view help, const Labels& labels = {});
   Gauge& AddGauge(absl::string_view name, absl::string_view help, const Labels& labels = {});
+  // `bounds`: inclusive upper bounds, ascending; +Inf is implied. Those of the first call hold.
   Histogram& AddHistogram(absl::string_view name, absl::string_view help,
                           std::vector<double> bounds, const Labels& labels = {});
   // Read when somebody scrapes, on that thread. `read` must stay callable as long as the registry
-  // lives, and must not call it.
+  // lives, and must not call it. All gauges of one name are sampled, or none.
   void AddSampledGauge(absl::string_view name, absl::string_view help, std::function<double()> read,
                        const Labels& labels = {});
 
-  // The exposition of https://prometheus.io/docs/instrumenting/exposition_formats, sorted by name.
+  // The exposition of https://prometheus.io/docs/instrumenting/exposition_formats, sorted by name
+  // and then by labels.
   std::string Text() const;
   // One per family, sorted by name.
   std::vector<Description> Describe() const;
 
  private:
-  struct Metric;
-  struct Family;
-
-  Metric& FindOrAddLocked(absl::string_view name, absl::string_view help, Kind kind,
-                          const Labels& labels) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
-  mutable absl::Mutex mutex_;
-  std::vector<std::unique_ptr<Family>> families_ ABSL_GUARDED_BY(mutex_);
+  struct Impl;
+  const std::unique_ptr<Impl> impl_;
 };
 
 // moonpool_process_*: resident memory, open files, CPU seconds, uptime, and build version.

@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 
 namespace moonpool::metrics {
 namespace {
@@ -46,7 +50,8 @@ TEST(Metrics, ReferencesSurviveLaterRegistrations) {
 }
 
 TEST(Metrics, HistogramBucketsAreCumulativeAndBoundsInclusive) {
-  Histogram histogram({1, 10});
+  Registry registry;
+  Histogram& histogram = registry.AddHistogram("moonpool_x_seconds", "h", {1, 10});
   histogram.Observe(0.5);
   histogram.Observe(1);
   histogram.Observe(5);
@@ -67,16 +72,39 @@ TEST(Metrics, HistogramTextEndsWithTheInfiniteBucket) {
   EXPECT_THAT(text, HasSubstr("moonpool_node_get_seconds_count 1\n"));
 }
 
-TEST(Metrics, TextEscapesAndRoundsNothingAway) {
+TEST(Metrics, TextEscapesAndShowsLargeNumbersInFull) {
   Registry registry;
-  registry.AddGauge("moonpool_x_ratio", "a\\b\nc", {{"path", "a\"b\\c\nd"}, {"n", "1"}}).Set(0.1);
+  registry.AddGauge("moonpool_x_ratio", "h", {{"path", "a\"b\\c\nd"}, {"n", "1"}}).Set(0.1);
   registry.AddGauge("moonpool_y_bytes", "h").Set(123456789012345.0);
   registry.AddGauge("moonpool_z_ratio", "h").Set(std::nan(""));
   const std::string text = registry.Text();
-  EXPECT_THAT(text, HasSubstr("# HELP moonpool_x_ratio a\\\\b\\nc\n"));
-  EXPECT_THAT(text, HasSubstr("moonpool_x_ratio{path=\"a\\\"b\\\\c\\nd\",n=\"1\"} 0.1\n"));
+  EXPECT_THAT(text, HasSubstr("moonpool_x_ratio{n=\"1\",path=\"a\\\"b\\\\c\\nd\"} 0.1\n"));
   EXPECT_THAT(text, HasSubstr("moonpool_y_bytes 123456789012345\n"));
-  EXPECT_THAT(text, HasSubstr("moonpool_z_ratio NaN\n"));
+  EXPECT_THAT(text, HasSubstr("moonpool_z_ratio Nan\n"));
+}
+
+TEST(Metrics, CountersAreExact) {
+  Registry registry;
+  Counter& counter = registry.AddCounter("moonpool_x_bytes_total", "h");
+  counter.Increment((uint64_t{1} << 53) - 2);
+  counter.Increment();
+  EXPECT_EQ(counter.value(), (uint64_t{1} << 53) - 1);
+}
+
+TEST(Metrics, TextIsSortedByNameAndLabels) {
+  Registry registry;
+  for (const char* label : {"c", "a", "b"}) {
+    registry.AddGauge("moonpool_b_bytes", "h", {{"tier", label}});
+    registry.AddSampledGauge("moonpool_a_bytes", "h", [] { return 0; }, {{"tier", label}});
+  }
+  std::vector<std::string> samples;
+  for (const absl::string_view line : absl::StrSplit(registry.Text(), '\n', absl::SkipEmpty())) {
+    if (!absl::StartsWith(line, "#")) samples.emplace_back(line);
+  }
+  EXPECT_THAT(samples,
+              ElementsAre("moonpool_a_bytes{tier=\"a\"} 0", "moonpool_a_bytes{tier=\"b\"} 0",
+                          "moonpool_a_bytes{tier=\"c\"} 0", "moonpool_b_bytes{tier=\"a\"} 0",
+                          "moonpool_b_bytes{tier=\"b\"} 0", "moonpool_b_bytes{tier=\"c\"} 0"));
 }
 
 TEST(Metrics, SampledGaugeIsReadAtScrape) {
@@ -132,6 +160,8 @@ TEST(MetricsDeathTest, NamesAgainstTheRuleEndTheProcess) {
   EXPECT_DEATH(registry.AddCounter("moonpool_x_y", "h"), "against the rule");
   EXPECT_DEATH(registry.AddGauge("moonpool_x_total", "h"), "against the rule");
   EXPECT_DEATH(registry.AddGauge("puts", "h"), "against the rule");
+  registry.AddGauge("moonpool_x_bytes", "h");
+  EXPECT_DEATH(registry.AddHistogram("moonpool_x_bytes", "h", {1}), "two kinds");
 }
 
 }  // namespace
