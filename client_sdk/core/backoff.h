@@ -23,10 +23,10 @@ class SharedRandom {
     absl::MutexLock lock(&mutex_);
     return random_.Next();
   }
-  // Uniform in [0.75, 1.25) times the duration.
+  // Uniform in [0.75, 1.25) times the duration, in whole microseconds.
   absl::Duration Jitter(absl::Duration duration) {
     absl::MutexLock lock(&mutex_);
-    return duration * (0.75 + 0.5 * random_.Uniform());
+    return absl::Trunc(duration * (0.75 + 0.5 * random_.Uniform()), absl::Microseconds(1));
   }
 
  private:

@@ -134,8 +134,9 @@ bool BatchIo::Drive(Lane& lane, const CallContext& context) {
                   absl::StrCat("no byte moved for ", absl::FormatDuration(now - lane.moved_at)));
     (*lane.channel)->Abandon(stalled);
     FailUndone(lane, stalled);
-    lane.is_replaced = true;  // it had its time
-    Finish(lane, context);
+    lane.channel->MarkStalled(stalled);
+    lane.channel.reset();
+    lane.is_finished = true;
     return true;
   }
   return has_moved;

@@ -44,11 +44,16 @@ ChannelLease::~ChannelLease() {
 
 void ChannelLease::MarkBroken(const absl::Status& why) {
   channel_.reset();
-  if (is_reused_) {
-    peer_->CloseIdle();
+  if (!is_reused_ && peer_->HasOtherPath(path_)) {
+    peer_->PathFailed(path_, why, peer_->shared_.options.avoid_initial);
   } else {
-    peer_->PathFailed(path_, why);
+    peer_->CloseIdle();
   }
+}
+
+void ChannelLease::MarkStalled(const absl::Status& why) {
+  channel_.reset();
+  peer_->PathFailed(path_, why, peer_->shared_.options.avoid_stalled);
 }
 
 // --- Peer ----------------------------------------------------------------------------------------
@@ -79,6 +84,11 @@ size_t Peer::NextUsable(size_t path) const {
 }
 
 bool Peer::is_avoided() const { return NextUsable(0) == shared_.options.paths.size(); }
+
+bool Peer::HasOtherPath(size_t path) const {
+  const size_t first = NextUsable(0);
+  return (first == path ? NextUsable(path + 1) : first) < shared_.options.paths.size();
+}
 
 std::unique_ptr<Channel> Peer::TakeIdle(size_t path) {
   while (true) {
@@ -169,7 +179,7 @@ absl::StatusOr<std::unique_ptr<Channel>> Peer::Connect(size_t path, const CallCo
   const bool is_fair = !context.cancel.cancelled() && (context.deadline - now >= kFairConnect ||
                                                        context.Check(shared_.clock).ok());
   if (is_fair) {
-    PathFailed(path, failure);
+    PathFailed(path, failure, shared_.options.avoid_initial);
   } else {
     EndProbe(path);
   }
@@ -199,9 +209,9 @@ void Peer::PathWorks(size_t path) {
   }
 }
 
-void Peer::PathFailed(size_t path, const absl::Status& why) {
+void Peer::PathFailed(size_t path, const absl::Status& why, absl::Duration avoid_min) {
   const absl::Time now = shared_.clock.Now();
-  absl::Duration avoided = shared_.options.avoid_initial;
+  absl::Duration avoided = avoid_min;
   bool is_first = false;
   std::vector<std::unique_ptr<Channel>> closed;
   {

@@ -44,6 +44,7 @@ struct PeersOptions {
   // How long a path that failed is left alone: doubled with each failure in a row.
   absl::Duration avoid_initial = absl::Milliseconds(100);
   absl::Duration avoid_max = absl::Seconds(5);
+  absl::Duration avoid_stalled = absl::Seconds(2);  // at least, after a stall
   size_t idle_channels_max = 8;  // per peer and path; more are closed when they come back
   size_t peers_max = 4096;       // beyond, peers that nobody refers to are forgotten
 };
@@ -81,9 +82,12 @@ class ChannelLease {
 
   transport::Channel* get() const { return channel_.get(); }
   transport::Channel* operator->() const { return channel_.get(); }
-  // The channel failed while it was used: it is closed, and so are the idle ones of its path (what
-  // broke it has broken them, too). A new channel that breaks at once counts as a failed connect.
+  // The channel failed while it was used: it is closed, and so are the idle ones (what broke it has
+  // broken them, too). A new channel that breaks at once counts as a failed connect where another
+  // path can take over.
   void MarkBroken(const absl::Status& why);
+  // Nothing moved for so long that it was given up: closed, and its path is left alone.
+  void MarkStalled(const absl::Status& why);
 
  private:
   std::shared_ptr<Peer> peer_;
@@ -136,6 +140,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   // The first path, from `path` on, that reaches the peer and is not left alone; paths_.size() when
   // there is none.
   size_t NextUsable(size_t path) const;
+  bool HasOtherPath(size_t path) const;
   std::unique_ptr<transport::Channel> TakeIdle(size_t path);
   // OK, and the right to connect, which ends with PathFailed, PathWorks or EndProbe.
   absl::StatusOr<transport::PeerAddress> BeginConnect(size_t path);
@@ -143,7 +148,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   absl::StatusOr<std::unique_ptr<transport::Channel>> Connect(size_t path,
                                                               const CallContext& context);
   void Give(size_t path, std::unique_ptr<transport::Channel> channel);
-  void PathFailed(size_t path, const absl::Status& why);
+  void PathFailed(size_t path, const absl::Status& why, absl::Duration avoid_min);
   void PathWorks(size_t path);
   bool PathReaches(size_t path) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status UnreachableLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -26,7 +26,8 @@ class FakeWaiter final : public transport::Waiter {
   void Wait(absl::Span<transport::Channel* const>, const CallContext& context) override {
     if (on_wait) on_wait();
     const absl::Duration step = std::min(absl::Milliseconds(1), context.Remaining(clock_));
-    if (step > absl::ZeroDuration()) clock_.Advance(step);
+    // The clock counts whole nanoseconds; a deadline need not.
+    if (step > absl::ZeroDuration()) clock_.Advance(absl::Ceil(step, absl::Nanoseconds(1)));
   }
   const Clock& clock() const override { return clock_; }
 

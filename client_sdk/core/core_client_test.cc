@@ -1,0 +1,128 @@
+#include "client_sdk/core/core_client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "client_sdk/core/testing/fake_pool.h"
+#include "common/random.h"
+#include "common/testing/status_matchers.h"
+
+namespace moonpool::client {
+namespace {
+
+using ::testing::ElementsAre;
+
+class CoreClientTest : public ::testing::Test {
+ protected:
+  FakePool pool_{{"local1", "n1", "n2"}};
+  std::unique_ptr<CoreClient> client_ = pool_.NewClient();
+};
+
+TEST_F(CoreClientTest, MatchPrefixStopsAtTheFirstMiss) {
+  ASSERT_THAT(pool_.Put(*client_, "a", "1"), IsOk());
+  ASSERT_THAT(pool_.Put(*client_, "b", "22"), IsOk());
+  ASSERT_THAT(pool_.Put(*client_, "d", "4444"), IsOk());
+  ASSERT_OK_AND_ASSIGN(const PrefixMatch match,
+                       client_->MatchPrefix({"a", "b", "c", "d"}, {.hold = absl::Seconds(2)}));
+  EXPECT_EQ(match.matched, 2u);
+  EXPECT_THAT(match.sizes, ElementsAre(1, 2));
+  EXPECT_EQ(match.held, absl::Seconds(2));
+  EXPECT_THAT(match.miss, Fails(absl::StatusCode::kNotFound, ErrorReason::kNeverStored));
+  EXPECT_EQ(DetailOf(match.miss)->key, "c");
+}
+
+TEST_F(CoreClientTest, MatchPrefixMakesTheGetsFree) {
+  auto writer = pool_.NewClient();
+  ASSERT_THAT(pool_.Put(*writer, "a", "1"), IsOk());
+  ASSERT_THAT(pool_.Put(*writer, "b", "22"), IsOk());
+  ASSERT_OK_AND_ASSIGN(const PrefixMatch match, client_->MatchPrefix({"a", "b"}, {}));
+  EXPECT_EQ(match.matched, 2u);
+  EXPECT_THAT(match.miss, IsOk());
+  EXPECT_EQ(match.held, absl::ZeroDuration());
+  EXPECT_THAT(client_->Get("a", {}), IsOk());
+  EXPECT_THAT(client_->Get("b", {}), IsOk());
+  EXPECT_EQ(client_->stats().master_calls, 1u);
+}
+
+TEST_F(CoreClientTest, MatchPrefixOfNothingOrOfBadKeys) {
+  ASSERT_OK_AND_ASSIGN(const PrefixMatch none, client_->MatchPrefix({}, {}));
+  EXPECT_EQ(none.matched, 0u);
+  EXPECT_THAT(client_->MatchPrefix({"a", ""}, {}),
+              Fails(absl::StatusCode::kInvalidArgument, ErrorReason::kKeyEmpty));
+  EXPECT_EQ(pool_.master.calls(), 0);
+}
+
+TEST_F(CoreClientTest, ExistsAnswersPerKey) {
+  ASSERT_THAT(pool_.Put(*client_, "a", "1"), IsOk());
+  const auto results = client_->Exists({"a", "", "b"}, {});
+  EXPECT_THAT(results[0], IsOk());
+  EXPECT_THAT(results[1], Fails(absl::StatusCode::kInvalidArgument, ErrorReason::kKeyEmpty));
+  EXPECT_THAT(results[2], Fails(absl::StatusCode::kNotFound, ErrorReason::kNeverStored));
+}
+
+TEST_F(CoreClientTest, RemovedKeysAreForgotten) {
+  ASSERT_THAT(pool_.Put(*client_, "a", "1"), IsOk());
+  const auto results = client_->Remove({"a", "b"}, {});
+  EXPECT_THAT(results[0], IsOk());
+  EXPECT_THAT(results[1], StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(client_->Get("a", {}), Fails(absl::StatusCode::kNotFound, ErrorReason::kRemoved));
+  EXPECT_EQ(client_->stats().relocated, 0u);
+}
+
+TEST_F(CoreClientTest, ErrorsOfACallGoToEveryKey) {
+  pool_.master.Fail("Exists", absl::PermissionDeniedError("no"), {.times = 1});
+  for (const absl::Status& status : client_->Exists({"a", "b"}, {})) {
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kPermissionDenied));
+  }
+}
+
+TEST_F(CoreClientTest, OpenNamespaceChecksTheVersion) {
+  EXPECT_THAT(client_->OpenNamespace("", {}), IsOk());
+  pool_.master.version_major = 9;
+  EXPECT_THAT(client_->OpenNamespace("", {}),
+              Fails(absl::StatusCode::kFailedPrecondition, ErrorReason::kPeerVersion));
+}
+
+TEST_F(CoreClientTest, TheMasterIsToldLessThanTheTimeout) {
+  // So that an answer of a call that it held until then still arrives.
+  EXPECT_THAT(pool_.Put(*client_, "a", "1", {.call = {.timeout = absl::Milliseconds(1)}}), IsOk());
+  EXPECT_THAT(client_->Get("a", {.call = {.timeout = absl::InfiniteDuration()}}), IsOk());
+}
+
+// For ThreadSanitizer: one client, many threads, all kinds of calls.
+TEST(CoreClientThreads, ShareOneClient) {
+  FakePool pool({"local1", "n1", "n2"});
+  auto client = pool.NewClient();
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      Random random(t);
+      for (int i = 0; i < 200; ++i) {
+        const uint64_t id = random.Below(20);
+        const std::string key = absl::StrCat("k", id);
+        const std::string value = absl::StrCat("value", id);
+        switch (random.Below(6)) {
+          case 0: client->Remove({key}, {}); break;
+          case 1: pool.Put(*client, key, value).IgnoreError(); break;
+          case 2: client->GetView(key, {}).status().IgnoreError(); break;
+          case 3:
+            client->MatchPrefix({key, absl::StrCat("k", id + 1)}, {}).status().IgnoreError();
+            break;
+          default: {
+            const absl::StatusOr<std::string> got = client->Get(key, {});
+            if (got.ok()) {
+              EXPECT_EQ(*got, value);
+            }
+          }
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace moonpool::client
