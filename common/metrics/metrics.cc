@@ -139,6 +139,21 @@ struct Registry::Impl {
              "metric name used for two kinds", name);
   }
 
+  // Metrics in order of their labels, and labels as they were declared.
+  void Arrange(prometheus::MetricFamily& family) {
+    absl::MutexLock lock(&mutex);
+    const std::vector<std::string>& names = families.at(family.name).description.label_names;
+    const auto place = [&names](const prometheus::ClientMetric::Label& label) {
+      return std::find(names.begin(), names.end(), label.name);
+    };
+    for (prometheus::ClientMetric& metric : family.metric) {
+      std::sort(metric.label.begin(), metric.label.end(),
+                [&](const auto& a, const auto& b) { return place(a) < place(b); });
+    }
+    std::sort(family.metric.begin(), family.metric.end(),
+              [](const auto& a, const auto& b) { return a.label < b.label; });
+  }
+
   prometheus::Registry library;
   SampledGauges sampled;
   absl::Mutex mutex;
@@ -201,10 +216,7 @@ std::string Registry::Text() const {
   // The library hashes; a person who looks at two scrapes wants to find the same line again.
   std::sort(families.begin(), families.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
-  for (prometheus::MetricFamily& family : families) {
-    std::sort(family.metric.begin(), family.metric.end(),
-              [](const auto& a, const auto& b) { return a.label < b.label; });
-  }
+  for (prometheus::MetricFamily& family : families) impl_->Arrange(family);
   return prometheus::TextSerializer().Serialize(families);
 }
 

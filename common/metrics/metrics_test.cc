@@ -78,7 +78,7 @@ TEST(Metrics, TextEscapesAndShowsLargeNumbersInFull) {
   registry.AddGauge("moonpool_y_bytes", "h").Set(123456789012345.0);
   registry.AddGauge("moonpool_z_ratio", "h").Set(std::nan(""));
   const std::string text = registry.Text();
-  EXPECT_THAT(text, HasSubstr("moonpool_x_ratio{n=\"1\",path=\"a\\\"b\\\\c\\nd\"} 0.1\n"));
+  EXPECT_THAT(text, HasSubstr("moonpool_x_ratio{path=\"a\\\"b\\\\c\\nd\",n=\"1\"} 0.1\n"));
   EXPECT_THAT(text, HasSubstr("moonpool_y_bytes 123456789012345\n"));
   EXPECT_THAT(text, HasSubstr("moonpool_z_ratio Nan\n"));
 }
