@@ -91,7 +91,8 @@ size_t StoreHeader(const FrameHeader& header, std::byte* to) {
   StoreAs<uint32_t>(to + 4, header.body_bytes);
   StoreAs<uint64_t>(to + 8, header.request_id);
   StoreAs<uint64_t>(to + 16, header.attached_bytes);
-  return kFrameHeaderBytes + header.body_bytes;
+  const size_t used = kFrameHeaderBytes + header.body_bytes;
+  return used + EncodePadding(used, to + used);
 }
 
 void StoreExtent(Generation generation, const Extent& extent, std::byte* body) {
@@ -222,6 +223,12 @@ absl::Status CheckWireVersion(uint16_t wire_major, uint16_t wire_minor) {
                    absl::StrCat("peer speaks version ", wire_major, ".", wire_minor,
                                 " of the data path, this side ", kWireMajor, ".", kWireMinor),
                    {.hint = "run the same release on both sides"});
+}
+
+size_t EncodePadding(uint64_t attached_bytes, std::byte* to) {
+  const size_t padding = PaddingOf(attached_bytes);
+  std::memset(to, 0, padding);
+  return padding;
 }
 
 size_t EncodeHello(const HelloRequest& request, uint64_t request_id, std::byte* to) {

@@ -17,10 +17,21 @@ struct FrameTest : testing::Test {
 
   ConstBytes Frame(size_t size) const { return ConstBytes(buffer).first(size); }
 
+  ConstBytes BodyOf(const FrameHeader& header) const {
+    return ConstBytes(buffer).subspan(kFrameHeaderBytes, header.body_bytes);
+  }
+  // Of an answer that is in the buffer.
+  ConstBytes AnswerBody(size_t size) {
+    const auto header = ParseAnswerHeader(Frame(size));
+    EXPECT_THAT(header, IsOk());
+    return header.ok() ? BodyOf(*header) : ConstBytes();
+  }
+
   absl::StatusOr<RequestBody> ParseRequest(size_t size) {
     ASSIGN_OR_RETURN(const FrameHeader header, ParseRequestHeader(Frame(size)));
-    EXPECT_EQ(kFrameHeaderBytes + header.body_bytes, size);
-    return ParseRequestBody(header, Frame(size).subspan(kFrameHeaderBytes));
+    EXPECT_EQ(header.frame_bytes(), size);
+    EXPECT_EQ(size % kFrameAlignment, 0u);
+    return ParseRequestBody(header, BodyOf(header));
   }
 };
 
@@ -142,14 +153,13 @@ TEST_F(FrameTest, HelloOkRoundTripsWithSegments) {
   }
   const size_t size = EncodeHelloOk(1, answer, buffer.data());
   ASSERT_OK_AND_ASSIGN(const FrameHeader header, ParseAnswerHeader(Frame(size)));
-  ASSERT_OK_AND_ASSIGN(const HelloAnswer parsed,
-                       ParseHelloOk(Frame(size).subspan(kFrameHeaderBytes, header.body_bytes)));
+  ASSERT_OK_AND_ASSIGN(const HelloAnswer parsed, ParseHelloOk(BodyOf(header)));
   EXPECT_EQ(parsed.grants, answer.grants);
   EXPECT_EQ(parsed.pin_slots, 4096u);
   ASSERT_EQ(parsed.segments.size(), kMappedSegmentsMax);
   EXPECT_EQ(parsed.segments[7].bytes, uint64_t{7} << 30);
   StoreAs<uint32_t>(buffer.data() + kFrameHeaderBytes + 24, UINT32_MAX);
-  EXPECT_THAT(ParseHelloOk(Frame(size).subspan(kFrameHeaderBytes)), IsBadAnswer());
+  EXPECT_THAT(ParseHelloOk(AnswerBody(size)), IsBadAnswer());
 }
 
 TEST_F(FrameTest, ErrorsCarryCodeReasonRetryAndACutMessage) {
@@ -159,7 +169,7 @@ TEST_F(FrameTest, ErrorsCarryCodeReasonRetryAndACutMessage) {
   const size_t size = EncodeError(FrameType::kWrite, 4, error, buffer.data());
   ASSERT_OK_AND_ASSIGN(const FrameHeader header, ParseAnswerHeader(Frame(size)));
   EXPECT_EQ(header.flags, static_cast<uint8_t>(FrameType::kWrite));
-  const absl::Status parsed = ParseError(Frame(size).subspan(kFrameHeaderBytes));
+  const absl::Status parsed = ParseError(AnswerBody(size));
   EXPECT_THAT(parsed, Fails(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached));
   EXPECT_EQ(DetailOf(parsed)->retry_after, absl::Milliseconds(250));
   EXPECT_EQ(parsed.message().size(), kErrorMessageBytesMax);
@@ -170,7 +180,7 @@ TEST_F(FrameTest, AnErrorWithoutAnErrorIsRefused) {
       EncodeError(FrameType::kWrite, 4, absl::UnavailableError("gone"), buffer.data());
   for (const int code : {0, 17, 0xffff}) {
     StoreAs<uint16_t>(buffer.data() + kFrameHeaderBytes, static_cast<uint16_t>(code));
-    EXPECT_THAT(ParseError(Frame(size).subspan(kFrameHeaderBytes)), IsBadAnswer()) << code;
+    EXPECT_THAT(ParseError(AnswerBody(size)), IsBadAnswer()) << code;
   }
 }
 

@@ -33,11 +33,12 @@ void PollWaiter::Wait(absl::Span<Channel* const> channels, const CallContext& co
   for (const Channel* channel : channels) channel->AppendWaits(&waits);
   if (waits.empty()) return;
   AppendCancel(context, &waits);
-  const absl::Duration timeout = std::min(context.Remaining(clock_), kWaitMax);
-  const absl::Time spin_until = clock_.Now() + std::min(spin_, timeout);
-  do {
-    if (Poll(waits, absl::ZeroDuration())) return;
-  } while (clock_.Now() < spin_until);
+  if (spin_ > absl::ZeroDuration()) {
+    const absl::Time spin_until = std::min(clock_.Now() + spin_, context.deadline);
+    do {
+      if (Poll(waits, absl::ZeroDuration())) return;
+    } while (clock_.Now() < spin_until);
+  }
   Poll(waits, std::min(context.Remaining(clock_), kWaitMax));
 }
 

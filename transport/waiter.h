@@ -23,10 +23,11 @@ class Waiter {
   virtual const Clock& clock() const = 0;
 };
 
-// Looks for `spin` before it lets the thread sleep: waking it up again costs tens of microseconds.
+// May look for `spin` before it lets the thread sleep. Waking it costs tens of microseconds, but on
+// a host that has few cores or serves its own reads, spinning takes the core that the answer needs.
 class PollWaiter final : public Waiter {
  public:
-  explicit PollWaiter(const Clock& clock, absl::Duration spin = absl::Microseconds(20))
+  explicit PollWaiter(const Clock& clock, absl::Duration spin = absl::ZeroDuration())
       : clock_(clock), spin_(spin) {}
   void Wait(absl::Span<Channel* const> channels, const CallContext& context) override;
   const Clock& clock() const override { return clock_; }

@@ -42,7 +42,7 @@ class AnswerReader {
     if (size_ < needed_) return false;
     if (needed_ > kFrameHeaderBytes) return true;
     ASSIGN_OR_RETURN(header_, ParseAnswerHeader(bytes_));
-    needed_ = kFrameHeaderBytes + header_.body_bytes;
+    needed_ = header_.frame_bytes();
     return size_ == needed_;
   }
 

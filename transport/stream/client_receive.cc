@@ -18,15 +18,20 @@ constexpr uint64_t kProgressBytes = 4 << 20;
 // A payload that is copied out of the input buffer is at most this long; a longer one is received
 // in place.
 constexpr uint64_t kBufferedPayloadMax = 8 * 1024;
-constexpr size_t kReadOkBytes = kFrameHeaderBytes + kPartHeaderBytes;
+constexpr size_t kReadOkFrameBytes = Padded(kFrameHeaderBytes);
+constexpr size_t kReadOkBytes = kReadOkFrameBytes + kPartHeaderBytes;
 
 }  // namespace
 
 bool ClientStream::Receive() {
   bool progressed = false;
   moved_bytes_ = 0;
-  while (failure_.ok() && head_ != next_ && moved_bytes_ < kProgressBytes) {
-    if (is_receiving_payload_ && !input().empty()) {
+  while (failure_.ok() && (head_ != next_ || padding_ > 0) && moved_bytes_ < kProgressBytes) {
+    if (padding_ > 0 && !input().empty()) {
+      const size_t skipped = std::min(padding_, input().size());
+      padding_ -= skipped;
+      ConsumeInput(skipped);
+    } else if (is_receiving_payload_ && !input().empty()) {
       TakePayload();
     } else if (is_receiving_payload_ || !TakeAnswer()) {
       if (!failure_.ok() || !FillInput()) break;
@@ -38,6 +43,7 @@ bool ClientStream::Receive() {
 
 // True: one answer was taken out of the input.
 bool ClientStream::TakeAnswer() {
+  if (padding_ > 0) return false;
   if (input().size() < kFrameHeaderBytes) return false;
   const absl::StatusOr<FrameHeader> header = ParseAnswerHeader(input());
   if (!header.ok()) {
@@ -49,9 +55,11 @@ bool ClientStream::TakeAnswer() {
     FailBadAnswer("a payload that nobody asked for");
     return false;
   }
-  const size_t needed = is_read ? kReadOkBytes : kFrameHeaderBytes + header->body_bytes;
+  const size_t needed = is_read ? kReadOkBytes : header->frame_bytes();
   if (input().size() < needed) return false;
-  if (!OnAnswer(*header, input().subspan(kFrameHeaderBytes, needed - kFrameHeaderBytes))) {
+  const ConstBytes body = is_read ? input().subspan(kReadOkFrameBytes, kPartHeaderBytes)
+                                  : input().subspan(kFrameHeaderBytes, header->body_bytes);
+  if (!OnAnswer(*header, body)) {
     if (failure_.ok()) FailBadAnswer("an answer to another request");
     return false;
   }
@@ -180,7 +188,7 @@ bool ClientStream::FillInput() {
 // only the part in front of its payload.
 size_t ClientStream::AnswerHeadroom() const {
   const size_t room = input_.size() - input_end_;
-  size_t wanted = 0;
+  size_t wanted = is_receiving_payload_ ? PaddingOf(Front().read->extent.length) : padding_;
   uint64_t at = is_receiving_payload_ ? head_ + 1 : head_;
   for (; at != next_ && wanted < room; ++at) {
     const Entry& entry = ring_[at % ring_.size()];
@@ -191,7 +199,7 @@ size_t ClientStream::AnswerHeadroom() const {
     // An ERROR in place of the READ_OK is as short or comes in pieces.
     wanted += kReadOkBytes;
     if (entry.read->extent.payload_bytes() > kBufferedPayloadMax) break;
-    wanted += entry.read->extent.payload_bytes();
+    wanted += Padded(entry.read->extent.payload_bytes());
   }
   // What is in the input already is the beginning of the first one.
   if (!is_receiving_payload_) wanted = std::max(wanted, input_end_ + kReadOkBytes) - input_end_;
@@ -211,6 +219,7 @@ void ClientStream::OnPayload(size_t bytes) {
 void ClientStream::FinishRead() {
   is_receiving_payload_ = false;
   ReadOp& op = *Front().read;
+  padding_ = PaddingOf(op.extent.length);
   absl::Status status = part_header_.status();
   if (status.ok()) {
     op.header = *part_header_;

@@ -12,7 +12,7 @@ constexpr size_t kChunkBytes = 128 * 1024;
 constexpr uint64_t kPreparedBytes = 256 * 1024;
 constexpr size_t kPreparedSmallBytes = 32 * 1024;
 // Sent by one Progress before it looks for answers.
-constexpr uint64_t kProgressBytes = 1 << 20;
+constexpr uint64_t kProgressBytes = 2 << 20;
 
 }  // namespace
 
@@ -83,6 +83,8 @@ void ClientStream::ContinuePayload() {
   }
   is_sending_payload_ = false;
   Entry& entry = At(next_ - 1);
+  const uint64_t payload_bytes = entry.write->record.extent.payload_bytes();
+  output_.Commit(EncodePadding(payload_bytes, output_.Reserve()));
   entry.write->record.payload_checksum = from_checksum_.Finish();
   output_.Commit(EncodeSeal(entry.id, entry.write->record, output_.Reserve()));
   entry.output_end = output_.position();

@@ -106,7 +106,7 @@ void ClientStream::AppendWaits(std::vector<pollfd>* waits) const {
 
 bool ClientStream::IsHealthy() const {
   if (!failure_.ok()) return false;
-  return head_ != tail_ || IsQuiet(fd_.get());
+  return head_ != tail_ || IsQuiet(fd_.get(), padding_);
 }
 
 void ClientStream::Fail(const absl::Status& status) {

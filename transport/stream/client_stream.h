@@ -89,6 +89,7 @@ class ClientStream {
   void Push(Kind kind, ReadOp* read, WriteOp* write);
   Entry& At(uint64_t position) { return ring_[position % ring_.size()]; }
   Entry& Front() { return At(head_); }
+  const Entry& Front() const { return ring_[head_ % ring_.size()]; }
   void FinishFront(const absl::Status& status);
 
   // client_send.cc
@@ -141,6 +142,7 @@ class ClientStream {
   size_t input_begin_ = 0;
   size_t input_end_ = 0;
   bool is_receiving_payload_ = false;  // of the front
+  size_t padding_ = 0;                 // behind the last payload, still to come
   absl::StatusOr<PartHeader> part_header_;
   SpanCursor<std::byte> into_;
   ChecksumStream into_checksum_;

@@ -128,12 +128,11 @@ ServerConnection::Step ServerConnection::StepFrame() {
     return OnBadFrame(MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadFrame,
                                 "HELLO comes first, and once"));
   }
-  const size_t frame_bytes = kFrameHeaderBytes + header->body_bytes;
-  if (input().size() < frame_bytes) return FillInput();
+  if (input().size() < header->frame_bytes()) return FillInput();
   const absl::StatusOr<RequestBody> body =
       ParseRequestBody(*header, input().subspan(kFrameHeaderBytes, header->body_bytes));
   if (!body.ok()) return OnBadFrame(body.status());
-  ConsumeInput(frame_bytes);
+  ConsumeInput(header->frame_bytes());
   return Serve(*header, *body);
 }
 

@@ -79,6 +79,7 @@ void ServerConnection::OnRead(uint64_t request_id, const ExtentRequest& request)
   if (!part.ok()) return Answer(FrameType::kRead, request_id, part.status());
   output_.Commit(EncodeReadOk(request_id, part->size(), output_.Reserve()));
   output_.Borrow(*part);
+  output_.Commit(EncodePadding(part->size(), output_.Reserve()));
 }
 
 absl::StatusOr<std::shared_ptr<WriteClaim>> ServerConnection::ClaimExtent(
@@ -141,10 +142,11 @@ ServerConnection::Step ServerConnection::StepPayload() {
   return step;
 }
 
-// The outcome of a WRITE is known; what is left of its payload is thrown away.
+// The outcome of a WRITE is known; what is left of its payload, and the padding, is thrown
+// away.
 void ServerConnection::FinishPayload(const absl::Status& status) {
   const FrameHeader& header = incoming_.header;
-  discard_bytes_ = header.attached_bytes - incoming_.received;
+  discard_bytes_ = Padded(header.attached_bytes) - incoming_.received;
   state_ = discard_bytes_ > 0 ? State::kDiscard : State::kFrames;
   std::shared_ptr<WriteClaim> claim = std::move(incoming_.claim);
   if (status.ok() && claim != nullptr) {

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -87,10 +88,12 @@ absl::StatusOr<size_t> Send(int fd, absl::Span<const iovec> vectors,
   }
 }
 
-bool IsQuiet(int fd) {
-  char byte;
-  const ssize_t received = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return received < 0 && (WouldBlock(errno) || errno == EINTR);
+bool IsQuiet(int fd, size_t expected) {
+  char bytes[64];
+  const size_t looked_for = std::min(expected + 1, sizeof(bytes));
+  const ssize_t received = recv(fd, bytes, looked_for, MSG_PEEK | MSG_DONTWAIT);
+  if (received < 0) return WouldBlock(errno) || errno == EINTR;
+  return received > 0 && static_cast<size_t>(received) <= expected;
 }
 
 std::string SocketAddress::ToString() const {

@@ -46,8 +46,9 @@ inline constexpr size_t kDescriptorsMax = 250;
 absl::StatusOr<size_t> Send(int fd, absl::Span<const iovec> vectors,
                             absl::Span<const int> descriptors = {});
 
-// True when nothing has arrived and the peer has not closed: an idle connection as it should be.
-bool IsQuiet(int fd);
+// An idle connection as it should be: the peer has not closed, and nothing has arrived but perhaps
+// the `expected` bytes (less than 64).
+bool IsQuiet(int fd, size_t expected = 0);
 
 // A parsed "host:port" or path of a Unix socket.
 struct SocketAddress {

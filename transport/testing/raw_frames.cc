@@ -11,12 +11,13 @@
 namespace moonpool::transport {
 
 HelloRequest TakeHello(int fd) {
-  std::array<std::byte, kFrameHeaderBytes + kHelloBodyBytes> frame;
+  std::array<std::byte, Padded(kFrameHeaderBytes + kHelloBodyBytes)> frame;
   const ssize_t received = recv(fd, frame.data(), frame.size(), MSG_WAITALL);
   if (received != static_cast<ssize_t>(frame.size())) return {};
   const auto header = ParseRequestHeader(frame);
   if (!header.ok() || header->type != FrameType::kHello) return {};
-  const auto body = ParseRequestBody(*header, ConstBytes(frame).subspan(kFrameHeaderBytes));
+  const auto body =
+      ParseRequestBody(*header, ConstBytes(frame).subspan(kFrameHeaderBytes, kHelloBodyBytes));
   return body.ok() ? std::get<HelloRequest>(*body) : HelloRequest{};
 }
 
