@@ -56,6 +56,10 @@ void Scheduler::Block(uint64_t token, absl::Time until) {
   MP_CHECK(woken, "the simulated world is idle and nobody will wake the caller");
 }
 
+void Scheduler::PollFromOutside() {
+  if (current_ == nullptr && !in_event_) Step(absl::InfiniteFuture());
+}
+
 void Scheduler::Wake(uint64_t token) {
   const auto found = blocked_.find(token);
   if (found == blocked_.end()) return;
@@ -69,7 +73,9 @@ bool Scheduler::Step(absl::Time limit) {
   auto next = queue_.extract(queue_.begin());
   now_ = next.key().first;
   ++events_;
+  in_event_ = true;
   next.mapped()();
+  in_event_ = false;
   return true;
 }
 

@@ -47,6 +47,8 @@ class Scheduler final : public Clock {
   // the baton over. Outside: runs events here.
   void Block(uint64_t token, absl::Time until);
   void Sleep(absl::Duration duration) { Block(NewToken(), now_ + duration); }
+  // For callers outside of every actor and event, who look again and again: one event runs.
+  void PollFromOutside();
   // Idempotent; a token that does not block (any more) is ignored.
   void Wake(uint64_t token);
 
@@ -73,6 +75,7 @@ class Scheduler final : public Clock {
   std::map<std::pair<absl::Time, uint64_t>, std::function<void()>> queue_;
   std::map<uint64_t, std::function<void()>> blocked_;  // by token: how to go on
   std::vector<std::unique_ptr<Actor>> actors_;
+  bool in_event_ = false;
   size_t live_actors_ = 0;
   Actor* current_ = nullptr;  // nullptr: the loop itself
   std::binary_semaphore loop_{0};

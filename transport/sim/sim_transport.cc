@@ -23,6 +23,13 @@ using transport::WriteClaim;
 using transport::WriteOp;
 using transport::WriterKind;
 
+namespace {
+
+// How long an end of a broken connection takes to see it.
+constexpr absl::Duration kNoticeAfter = absl::Milliseconds(1);
+
+}  // namespace
+
 void SimFabric::Serve(const std::string& address, const std::string& host,
                       transport::Target* target) {
   servers_[address] = std::make_shared<Server>(Server{.host = host, .target = target});
@@ -31,8 +38,17 @@ void SimFabric::Serve(const std::string& address, const std::string& host,
 void SimFabric::Stop(const std::string& address) {
   const auto found = servers_.find(address);
   if (found == servers_.end()) return;
-  found->second->alive = false;
+  const std::shared_ptr<Server> server = found->second;
   servers_.erase(found);
+  server->alive = false;
+  scheduler_.After(kNoticeAfter, [this, server] {
+    for (const std::weak_ptr<Link>& weak : server->links) {
+      const std::shared_ptr<Link> link = weak.lock();
+      if (link == nullptr) continue;
+      link->broken = true;
+      scheduler_.Wake(link->waiting);
+    }
+  });
 }
 
 std::shared_ptr<SimFabric::Server> SimFabric::Find(const std::string& address) const {
@@ -43,7 +59,6 @@ std::shared_ptr<SimFabric::Server> SimFabric::Find(const std::string& address) c
 namespace {
 
 constexpr absl::Duration kConnectTimeout = absl::Milliseconds(500);
-constexpr size_t kMaxOutstanding = 64;
 constexpr int kWriteSteps = 3;
 
 absl::Status Broken(absl::string_view why) {
@@ -65,26 +80,25 @@ struct Flight {
   std::shared_ptr<WriteClaim> claim;
 };
 
-// State of a connection that events may outlive.
-struct Link {
-  bool broken = false;
-  uint64_t waiting = 0;  // token of whoever waits for the channel
-};
-
 class SimChannel final : public Channel {
  public:
-  SimChannel(SimFabric& fabric, std::string host, std::shared_ptr<SimFabric::Server> server)
-      : fabric_(fabric),
+  SimChannel(SimFabric& fabric, std::string host, std::shared_ptr<SimFabric::Server> server,
+             size_t outstanding_max)
+      : outstanding_max_(outstanding_max),
+        fabric_(fabric),
         host_(std::move(host)),
         server_(std::move(server)),
         there_(fabric.network().NewStream()),
-        back_(fabric.network().NewStream()) {}
+        back_(fabric.network().NewStream()) {
+    server_->links.push_back(link_);
+  }
 
   ~SimChannel() override { Forget(); }
 
   absl::string_view backend() const override { return "sim"; }
 
   absl::Status Submit(ReadOp* op) override {
+    RETURN_IF_ERROR(transport::Validate(*op));
     RETURN_IF_ERROR(Ready());
     op->done = false;
     auto flight = std::make_shared<Flight>();
@@ -97,6 +111,7 @@ class SimChannel final : public Channel {
   }
 
   absl::Status Submit(WriteOp* op) override {
+    RETURN_IF_ERROR(transport::Validate(*op));
     RETURN_IF_ERROR(Ready());
     op->done = false;
     auto flight = std::make_shared<Flight>();
@@ -117,6 +132,7 @@ class SimChannel final : public Channel {
   }
 
   bool Progress() override {
+    fabric_.scheduler().PollFromOutside();
     if (link_->broken && !flights_.empty()) {
       Finish(Broken("connection lost"));
       return true;
@@ -152,7 +168,7 @@ class SimChannel final : public Channel {
     SimFabric& fabric;
     std::string client_host;
     std::shared_ptr<SimFabric::Server> server;
-    std::shared_ptr<Link> link;
+    std::shared_ptr<SimFabric::Link> link;
     uint64_t back;
 
     bool gone() const { return !server->alive || link->broken; }
@@ -169,7 +185,7 @@ class SimChannel final : public Channel {
 
     // Noticed by the client after a while, as a reset would be.
     void Break() const {
-      fabric.scheduler().After(absl::Milliseconds(1), [*this] {
+      fabric.scheduler().After(kNoticeAfter, [*this] {
         link->broken = true;
         fabric.scheduler().Wake(link->waiting);
       });
@@ -240,7 +256,7 @@ class SimChannel final : public Channel {
 
   absl::Status Ready() const {
     if (link_->broken) return Broken("connection lost");
-    if (flights_.size() >= kMaxOutstanding) {
+    if (flights_.size() >= outstanding_max_) {
       return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
                        "too many operations outstanding on the channel");
     }
@@ -311,18 +327,20 @@ class SimChannel final : public Channel {
     flights_.clear();
   }
 
+  const size_t outstanding_max_;
   SimFabric& fabric_;
   const std::string host_;
   const std::shared_ptr<SimFabric::Server> server_;
   const uint64_t there_;
   const uint64_t back_;
-  const std::shared_ptr<Link> link_ = std::make_shared<Link>();
+  const std::shared_ptr<SimFabric::Link> link_ = std::make_shared<SimFabric::Link>();
   std::deque<std::shared_ptr<Flight>> flights_;
 };
 
 class SimTransport final : public transport::Transport {
  public:
-  SimTransport(SimFabric& fabric, std::string host) : fabric_(fabric), host_(std::move(host)) {}
+  SimTransport(SimFabric& fabric, std::string host, size_t outstanding_max)
+      : fabric_(fabric), host_(std::move(host)), outstanding_max_(outstanding_max) {}
 
   absl::string_view name() const override { return "sim"; }
   bool Reaches(const PeerAddress& peer) const override { return !peer.tcp_address.empty(); }
@@ -353,12 +371,13 @@ class SimTransport final : public transport::Transport {
       return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration,
                        absl::StrCat("node at ", peer.tcp_address, " has another incarnation"));
     }
-    return std::make_unique<SimChannel>(fabric_, host_, server);
+    return std::make_unique<SimChannel>(fabric_, host_, server, outstanding_max_);
   }
 
  private:
   SimFabric& fabric_;
   const std::string host_;
+  const size_t outstanding_max_;
 };
 
 class SimWaiter final : public transport::Waiter {
@@ -384,8 +403,9 @@ class SimWaiter final : public transport::Waiter {
 
 }  // namespace
 
-std::unique_ptr<transport::Transport> NewSimTransport(SimFabric& fabric, std::string host) {
-  return std::make_unique<SimTransport>(fabric, std::move(host));
+std::unique_ptr<transport::Transport> NewSimTransport(SimFabric& fabric, std::string host,
+                                                      size_t outstanding_max) {
+  return std::make_unique<SimTransport>(fabric, std::move(host), outstanding_max);
 }
 
 std::unique_ptr<transport::Waiter> NewSimWaiter(SimFabric& fabric) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/random.h"
 #include "transport/channel.h"
@@ -24,10 +25,16 @@ struct DataFaults {
 // Everything that the simulated data path shares: who serves at which address.
 class SimFabric {
  public:
+  // One connection; events may outlive both of its ends.
+  struct Link {
+    bool broken = false;
+    uint64_t waiting = 0;  // token of whoever waits for the channel
+  };
   struct Server {
     std::string host;
     transport::Target* target = nullptr;
     bool alive = true;
+    std::vector<std::weak_ptr<Link>> links = {};
   };
 
   SimFabric(Scheduler& scheduler, Network& network, Random random)
@@ -35,7 +42,8 @@ class SimFabric {
 
   // From now on `address` is served by `target` on `host`.
   void Serve(const std::string& address, const std::string& host, transport::Target* target);
-  // The server is gone; what is in flight to it is dropped, and its target is not used again.
+  // The process is gone: what is in flight to it is dropped, its target is not used again, and its
+  // peers see their connections end.
   void Stop(const std::string& address);
   std::shared_ptr<Server> Find(const std::string& address) const;
 
@@ -52,8 +60,10 @@ class SimFabric {
   std::map<std::string, std::shared_ptr<Server>> servers_;
 };
 
-// The transport of a client process on `host`.
-std::unique_ptr<transport::Transport> NewSimTransport(SimFabric& fabric, std::string host);
+// The transport of a client process on `host`. A channel has at most `outstanding_max` operations
+// under way.
+std::unique_ptr<transport::Transport> NewSimTransport(SimFabric& fabric, std::string host,
+                                                      size_t outstanding_max = 1024);
 
 // Blocks in virtual time.
 std::unique_ptr<transport::Waiter> NewSimWaiter(SimFabric& fabric);
