@@ -109,8 +109,7 @@ void CoreState::Report(const ReportedPart& reported) {
   const PartialObject object{.name_space = *name_space,
                              .key = std::string(sealed.key),
                              .parent = std::string(sealed.parent),
-                             .size_bytes = sealed.object_bytes,
-                             .part_count = 1};
+                             .size_bytes = sealed.object_bytes};
   if (!Adopt(part, object, {ToStored(part)})) {
     segment.allocator.Free(sealed.extent.offset, sealed.extent.length);
   }
@@ -147,15 +146,15 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
   if (is_live && objects[slot].generation > generation) return unwanted();
   const std::optional<Obituary> obituary = obituaries.Find(part.key_hash);
   if (!obituary.has_value()) return false;
-  switch (obituary->cause) {
-    case DeathCause::kEvicted:
-    case DeathCause::kNodeLost: return generation < obituary->generation && unwanted();
-    case DeathCause::kRemoved: return generation <= obituary->generation && unwanted();
-    case DeathCause::kAborted: return generation == obituary->generation && unwanted();
-    case DeathCause::kSuperseded:
-    case DeathCause::kExpired: return false;
-  }
-  return false;
+  const bool may_return =
+      obituary->cause == DeathCause::kEvicted || obituary->cause == DeathCause::kNodeLost;
+  // Of our own generations only the last object may return, not what was given up before its
+  // commit.
+  const bool is_own = generation.term() >= own_since;
+  const bool is_last = generation == obituary->generation;
+  const bool is_dead =
+      generation <= obituary->dead_up_to || (is_last && !may_return) || (is_own && !is_last);
+  return is_dead && unwanted();
 }
 
 void CoreState::CollectPart(const ReportedPart& part) {
@@ -168,19 +167,17 @@ void CoreState::CollectPart(const ReportedPart& part) {
                                              .key = std::string(sealed.key),
                                              .parent = std::string(sealed.parent),
                                              .size_bytes = sealed.object_bytes,
-                                             .part_count = sealed.part_count,
                                              .expires = part.now + options.partial_timeout});
   }
   NodeRecord& node = nodes[part.node];
   const StoredPart stored = ToStored(part);
   const bool is_other = object->name_space != part.name_space || object->key != sealed.key ||
-                        object->size_bytes != sealed.object_bytes ||
-                        object->part_count != sealed.part_count;
+                        object->size_bytes != sealed.object_bytes;
   // Parts whose incarnation is gone are no parts any more.
   std::erase_if(object->parts, [&](const PartialPart& known) {
-    NodeRecord* holder = nodes.Find(known.node);
+    const NodeRecord* holder = nodes.Find(known.node);
     if (holder != nullptr && holder->state != NodeState::kRetired) return false;
-    if (holder != nullptr) Uncharge(*holder, ByteUse::kPartial, known.part.length);
+    ReleasePartial(known);
     return true;
   });
   const bool is_known =
@@ -192,8 +189,10 @@ void CoreState::CollectPart(const ReportedPart& part) {
     return;
   }
   Charge(node, ByteUse::kPartial, stored.length);
-  object->parts.push_back(
-      PartialPart{.node = node.id, .part = stored, .part_index = sealed.part_index});
+  object->parts.push_back(PartialPart{.node = node.id,
+                                      .part = stored,
+                                      .part_index = sealed.part_index,
+                                      .part_count = sealed.part_count});
   StoredParts complete = object->CompleteReplica(stored.replica);
   if (complete.empty()) return;
   PartialObject whole = partials.Take(id);
@@ -215,7 +214,9 @@ bool CoreState::Adopt(const ReportedPart& part, const PartialObject& object, Sto
   if (slot != kNoSlot && objects[slot].state != ObjectState::kAbsent) {
     // An older object, or the grant of a writer who came before this inventory.
     const Generation other = objects[slot].generation;
-    objects.ForEachPart(slot, [&](const StoredPart& old) { ForgetAtNode(old.node, other); });
+    if (objects[slot].state == ObjectState::kLive) {
+      objects.ForEachPart(slot, [&](const StoredPart& old) { ForgetAtNode(old.node, other); });
+    }
     Erase(slot, DeathCause::kSuperseded, part.now);
     slot = objects.Find(part.key_hash, part.name_space, object.key);
   }
@@ -250,13 +251,15 @@ bool CoreState::AddReplica(SlotIndex slot, StoredParts parts) {
 }
 
 void CoreState::DropPartial(const PartialTable::Id& id) {
-  for (const PartialPart& part : partials.Take(id).parts) {
-    NodeRecord* node = nodes.Find(part.node);
-    if (node == nullptr) continue;
-    Uncharge(*node, ByteUse::kPartial, part.part.length);
-    node->segments[part.part.segment].allocator.Free(part.part.offset, part.part.length);
-  }
+  for (const PartialPart& part : partials.Take(id).parts) ReleasePartial(part);
   ++changes;
+}
+
+void CoreState::ReleasePartial(const PartialPart& part) {
+  NodeRecord* node = nodes.Find(part.node);
+  if (node == nullptr) return;
+  Uncharge(*node, ByteUse::kPartial, part.part.length);
+  node->segments[part.part.segment].allocator.Free(part.part.offset, part.part.length);
 }
 
 }  // namespace moonpool::master

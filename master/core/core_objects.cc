@@ -180,10 +180,7 @@ void CoreState::Erase(SlotIndex slot, DeathCause cause, absl::Time now, const Re
   ObjectSlot& object = objects[slot];
   const uint64_t hash = objects.HashOf(slot);
   const bool is_live = object.state == ObjectState::kLive;
-  obituaries.Add(Obituary{.key_hash = hash,
-                          .generation = object.generation,
-                          .when_cs = Centiseconds(now),
-                          .cause = cause});
+  RecordDeath(slot, hash, cause, now);
   StoredParts parts = objects.PartsOf(slot);
   if (is_live) {
     if (object.is_leased) leases.End(slot);
@@ -209,9 +206,53 @@ void CoreState::Erase(SlotIndex slot, DeathCause cause, absl::Time now, const Re
   object.state = ObjectState::kAbsent;
   object.generation = Generation{};
   object.size_bytes = 0;
-  object.is_leased = object.is_parked = object.is_adopted = false;
+  object.is_leased = object.is_parked = object.is_adopted = object.is_scattered = false;
   RemoveIfUnused(slot);
   ++changes;
+}
+
+void CoreState::RecordDeath(SlotIndex slot, uint64_t hash, DeathCause cause, absl::Time now) {
+  const ObjectSlot& object = objects[slot];
+  Obituary obituary{.key_hash = hash,
+                    .generation = object.generation,
+                    .when_cs = Centiseconds(now),
+                    .cause = cause};
+  // A live object had taken the place of all older generations. The attempt of a grant had not:
+  // an inventory that is still to come may bring what was there before.
+  if (object.state == ObjectState::kLive) {
+    obituary.dead_up_to = Generation{object.generation.value - 1};
+  } else if (cause != DeathCause::kRemoved) {
+    // Its writer may have sealed some of it.
+    objects.ForEachPart(
+        slot, [&](const StoredPart& part) { ForgetAtNode(part.node, object.generation); });
+  }
+  if (cause == DeathCause::kRemoved) obituary.dead_up_to = Generation::Of(term, counter);
+  if (cause == DeathCause::kEvicted) {
+    // The node is not told of every eviction, since the bytes are overwritten soon. It is when the
+    // key comes back; objects of several parts, which are few, are forgotten at once.
+    obituary.last_seen_at = object.node;
+    if (object.node == 0) {
+      objects.ForEachPart(
+          slot, [&](const StoredPart& part) { ForgetAtNode(part.node, object.generation); });
+    }
+  }
+  obituaries.Add(obituary);
+}
+
+void CoreState::ForgetPredecessor(SlotIndex slot, uint64_t hash) {
+  std::optional<Obituary> obituary = obituaries.Find(hash);
+  if (!obituary.has_value()) return;
+  if (obituary->cause == DeathCause::kNodeLost) objects[slot].is_scattered = true;
+  if (obituary->cause != DeathCause::kEvicted) return;
+  obituary->dead_up_to = obituary->generation;
+  obituaries.Add(*obituary);
+  if (obituary->last_seen_at == 0) return;
+  const NodeIndex node = obituary->last_seen_at;
+  if (nodes.records()[node] != nullptr && nodes[node].is_up()) {
+    ForgetAtNode(node, obituary->generation);
+  } else {
+    objects[slot].is_scattered = true;
+  }
 }
 
 uint64_t CoreState::FootprintOf(SlotIndex slot) const {

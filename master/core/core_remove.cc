@@ -36,7 +36,9 @@ RemoveOutcome CoreState::RemoveOne(NamespaceId name_space, absl::string_view key
   const bool is_here = slot != kNoSlot || partials.FirstOf(hash).has_value();
   if (!is_here) {
     // Repeated after a timeout: the first one goes on.
-    const RemoveTicket going_on = tombstones.Covering(name_space, key, Generation{1});
+    const std::optional<Obituary> obituary = obituaries.Find(hash);
+    const RemoveTicket going_on = tombstones.Covering(
+        name_space, key, obituary.has_value() ? obituary->generation : Generation{1});
     if (going_on != RemoveTicket{}) return {.status = absl::OkStatus(), .ticket = going_on};
     // A node that has not reported all yet may still bring it.
     if (nodes.incomplete_count() == 0) return {.status = AbsentBecause(hash, key, now)};
@@ -52,15 +54,18 @@ RemoveOutcome CoreState::RemoveOne(NamespaceId name_space, absl::string_view key
 RemoveTicket CoreState::Bury(NamespaceId name_space, absl::string_view key, SlotIndex slot,
                              absl::Time now) {
   const Generation newest = Generation::Of(term, counter);
+  const RemoveTicket earlier = tombstones.Covering(name_space, key, Generation{1});
   const RemoveTicket ticket = tombstones.Add(
       Tombstone{.name_space = name_space, .key = std::string(key), .generation = newest});
   tombstones.Await(ticket);  // this function, until all holders are known
+  if (earlier != RemoveTicket{}) tombstones.Follow(earlier, ticket);
   const uint64_t hash = KeyHash(name_space, key);
   if (slot != kNoSlot) {
     BuryObject(ticket, slot, now);
   } else {
     obituaries.Add(Obituary{.key_hash = hash,
                             .generation = newest,
+                            .dead_up_to = newest,
                             .when_cs = Centiseconds(now),
                             .cause = DeathCause::kRemoved});
   }
@@ -85,6 +90,10 @@ void CoreState::BuryObject(RemoveTicket ticket, SlotIndex slot, absl::Time now) 
     const NodeId id = nodes[part.node].id;
     if (std::find(holders.begin(), holders.end(), id) == holders.end()) holders.push_back(id);
   });
+  if (objects[slot].is_scattered) {
+    holders.clear();
+    for (const auto& [name, index] : nodes.by_name()) holders.push_back(nodes[index].id);
+  }
   absl::Time held = HeldUntil(slot);
   if (objects[slot].is_leased) held = std::max(held, leases.Find(slot)->until);
   const bool is_held = objects[slot].state == ObjectState::kLive && held > now;
@@ -131,9 +140,14 @@ void CoreState::Transmit(uint64_t command_id, absl::Time now) {
 }
 
 void CoreState::Confirm(RemoveTicket ticket) {
-  if (!tombstones.Confirm(ticket)) return;
-  removes_done.push_back(ticket);
-  ++changes;
+  while (ticket != RemoveTicket{}) {
+    const Tombstone* stone = tombstones.Find(ticket);
+    const RemoveTicket follower = stone == nullptr ? RemoveTicket{} : stone->follower;
+    if (!tombstones.Confirm(ticket)) return;
+    removes_done.push_back(ticket);
+    ++changes;
+    ticket = follower;
+  }
 }
 
 void CoreState::ConfirmCommand(NodeRecord& node, uint64_t command_id) {

@@ -91,6 +91,10 @@ struct CoreState {
   void MakeLive(SlotIndex slot, absl::Time now);
   // Granted or live -> gone, with an obituary.
   void Erase(SlotIndex slot, DeathCause cause, absl::Time now, const ReleaseRule& rule = {});
+  void RecordDeath(SlotIndex slot, uint64_t hash, DeathCause cause, absl::Time now);
+  // The key of this new grant had an object before: its nodes are to forget what is left of it, so
+  // that no inventory brings it back after a removal of the new one.
+  void ForgetPredecessor(SlotIndex slot, uint64_t hash);
   // Replicas that `goes(replica number)` names leave the object, which keeps others. Returns how
   // many replicas are left; with none left nothing was done.
   template <typename Goes>
@@ -178,6 +182,7 @@ struct CoreState {
   // False: it has as many replicas as there may be.
   bool AddReplica(SlotIndex slot, StoredParts parts);
   void DropPartial(const PartialTable::Id& id);
+  void ReleasePartial(const PartialPart& part);
 
   // --- core_admin.cc
   ObjectEntry EntryOf(SlotIndex slot, absl::Time now) const;
@@ -247,6 +252,7 @@ uint32_t CoreState::DropReplicas(SlotIndex slot, Goes goes) {
   const bool is_live = objects[slot].state == ObjectState::kLive;
   if (is_live && kept.size() == 1) kept[0].replica = 0;  // numbers of live replicas are free
   objects.SetParts(slot, std::move(kept));
+  objects[slot].is_scattered = true;
   Detach(slot, dropped);
   const ByteUse use = is_live ? ByteUse::kLive : ByteUse::kGranted;
   for (const StoredPart& part : dropped) {

@@ -10,7 +10,9 @@ void Obituaries::Add(const Obituary& obituary) {
   const uint32_t known = PositionOf(obituary.key_hash);
   if (known != HashIndex::kNone) {
     // The key's newer death replaces the older one in place.
+    const Generation dead_up_to = std::max(ring_[known].dead_up_to, obituary.dead_up_to);
     ring_[known] = obituary;
+    ring_[known].dead_up_to = dead_up_to;
     return;
   }
   if (ring_.size() < capacity_) {

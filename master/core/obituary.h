@@ -19,19 +19,24 @@ enum class DeathCause : uint8_t {
   kSuperseded,  // a newer generation of the key was found at a node
 };
 
-// 24 bytes. Keys are told apart by their 64-bit hash.
+// 32 bytes. Keys are told apart by their 64-bit hash.
 struct Obituary {
   uint64_t key_hash = 0;
   Generation generation = {};
-  uint32_t when_cs = 0;  // hundredths of a second since the core's first command
+  // This generation and all older ones are dead for good, wherever a record of them turns up.
+  Generation dead_up_to = {};
+  uint32_t when_cs = 0;       // hundredths of a second since the core's first command
+  uint16_t last_seen_at = 0;  // evicted: the node that may still have a record of it; 0 = none
   DeathCause cause = DeathCause::kEvicted;
 };
+static_assert(sizeof(Obituary) == 32);
 
 class Obituaries {
  public:
   // Keeps the last `capacity` of them, one per key.
   explicit Obituaries(uint32_t capacity);
 
+  // What is dead for good stays so: dead_up_to never falls while the key is remembered.
   void Add(const Obituary& obituary);
   std::optional<Obituary> Find(uint64_t key_hash) const;
 

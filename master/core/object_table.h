@@ -49,6 +49,8 @@ struct ObjectSlot {
   bool is_leased = false;
   bool is_parked = false;   // all its bytes are on nodes that are away: evicting it frees nothing
   bool is_adopted = false;  // from an inventory: an older leader may have leased it
+  // Nodes beside those of its parts may have records of the key that an inventory could bring back.
+  bool is_scattered = false;
 };
 static_assert(sizeof(ObjectSlot) == 64);
 

@@ -9,13 +9,13 @@ StoredParts PartialObject::CompleteReplica(uint8_t replica) const {
   for (const PartialPart& part : parts) {
     if (part.part.replica == replica) found.push_back(&part);
   }
-  if (found.size() != part_count) return {};
+  if (found.empty() || found.size() != found.front()->part_count) return {};
   std::sort(found.begin(), found.end(), [](const PartialPart* a, const PartialPart* b) {
     return a->part_index < b->part_index;
   });
   StoredParts complete;
   uint64_t payload = 0;
-  for (uint32_t i = 0; i < part_count; ++i) {
+  for (size_t i = 0; i < found.size(); ++i) {
     if (found[i]->part_index != i) return {};
     payload += found[i]->part.length - kPartHeaderBytes;
     complete.push_back(found[i]->part);

@@ -20,6 +20,7 @@ struct PartialPart {
   NodeId node = {};
   StoredPart part = {};  // with the replica number that the node reported
   uint32_t part_index = 0;
+  uint32_t part_count = 0;  // of this replica: each may be cut in its own way
 };
 
 struct PartialObject {
@@ -27,7 +28,6 @@ struct PartialObject {
   std::string key = {};
   std::string parent = {};
   uint64_t size_bytes = 0;
-  uint32_t part_count = 0;
   absl::Time expires = {};
   std::vector<PartialPart> parts = {};
 

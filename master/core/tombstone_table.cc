@@ -29,6 +29,11 @@ Tombstone* TombstoneTable::Find(RemoveTicket ticket) {
   return stone == stones_.end() ? nullptr : &stone->second;
 }
 
+void TombstoneTable::Follow(RemoveTicket earlier, RemoveTicket later) {
+  stones_.at(earlier).follower = later;
+  Await(later);
+}
+
 bool TombstoneTable::Confirm(RemoveTicket ticket) {
   const auto stone = stones_.find(ticket);
   if (stone == stones_.end() || --stone->second.awaited > 0) return false;

@@ -31,6 +31,7 @@ struct Tombstone {
   std::string key;
   Generation generation;  // this and every older one is dead
   uint32_t awaited = 0;   // confirmations
+  RemoveTicket follower = {};  // a later removal of the key, which is not done before this one
   // While a lease lasts the holders must keep the bytes; then they are told to forget them.
   absl::Time holders_told_at = absl::InfinitePast();
   Generation held_generation = {};
@@ -46,6 +47,9 @@ class TombstoneTable {
   Tombstone* Find(RemoveTicket ticket);
   bool contains(RemoveTicket ticket) const { return stones_.contains(ticket); }
   void Await(RemoveTicket ticket) { ++stones_.at(ticket).awaited; }
+  // The later of two removals of one key awaits the earlier, too: "removed" is a word about the
+  // key, and what the earlier one took may still be read through known locations.
+  void Follow(RemoveTicket earlier, RemoveTicket later);
   // One confirmation less to wait for; true when it was the last, and the tombstone is gone.
   bool Confirm(RemoveTicket ticket);
   // Has the holders told later.

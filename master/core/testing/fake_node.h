@@ -1,0 +1,97 @@
+// A storage node as the core sees it: what is sealed where, by the rules of the data path (the
+// newest generation owns its bytes; a freed generation stays freed).
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/types.h"
+#include "master/core/node_commands.h"
+
+namespace moonpool::master {
+
+struct SealedRecord {
+  Generation generation;
+  std::string key;
+  std::string parent;
+  Extent extent;
+  uint64_t object_bytes = 0;
+  uint32_t part_index = 0;
+  uint32_t part_count = 1;
+  uint32_t replica_index = 0;
+
+  SealedPart View() const {
+    return SealedPart{.generation = generation,
+                      .name_space = "default",
+                      .key = key,
+                      .parent = parent,
+                      .extent = extent,
+                      .object_bytes = object_bytes,
+                      .part_index = part_index,
+                      .part_count = part_count,
+                      .replica_index = replica_index};
+  }
+};
+
+class FakeNode {
+ public:
+  explicit FakeNode(RegisterNodeCommand node_description)
+      : description(std::move(node_description)) {}
+
+  // False when a newer generation owns bytes of it, or it was freed.
+  bool Seal(const SealedRecord& record) {
+    if (freed_.contains(record.generation) ||
+        record.generation.term() < description.highest_term_seen) {
+      return false;
+    }
+    for (const auto& [place, other] : records_) {
+      if (Overlaps(record, other) && other.generation > record.generation) return false;
+    }
+    std::erase_if(records_, [&](const auto& entry) { return Overlaps(record, entry.second); });
+    records_[{record.extent.segment, record.extent.offset}] = record;
+    return true;
+  }
+  void Free(Generation generation) {
+    freed_.insert(generation);
+    std::erase_if(records_,
+                  [&](const auto& entry) { return entry.second.generation == generation; });
+  }
+  bool Holds(Generation generation, const Extent& extent) const {
+    const auto record = records_.find({extent.segment, extent.offset});
+    return record != records_.end() && record->second.generation == generation &&
+           record->second.extent == extent;
+  }
+  std::vector<SealedPart> Inventory() const {
+    std::vector<SealedPart> parts;
+    for (const auto& [place, record] : records_) parts.push_back(record.View());
+    return parts;
+  }
+  // A new life: the bytes are gone.
+  void LoseAll() {
+    records_.clear();
+    freed_.clear();
+    ++description.incarnation.value;
+    id = NodeId{};
+  }
+
+  RegisterNodeCommand description;
+  NodeId id;
+  SessionId session;
+  bool is_connected = false;
+  std::vector<FreeCommand> inbox;    // received and not carried out
+  std::vector<SealedRecord> outbox;  // sealed and not reported
+
+ private:
+  static bool Overlaps(const SealedRecord& a, const SealedRecord& b) {
+    return a.extent.segment == b.extent.segment && a.extent.offset < b.extent.end() &&
+           b.extent.offset < a.extent.end();
+  }
+
+  std::map<std::pair<SegmentId, uint64_t>, SealedRecord> records_;
+  std::set<Generation> freed_;
+};
+
+}  // namespace moonpool::master
