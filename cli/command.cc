@@ -124,7 +124,10 @@ CLI::Option* AddKeysOption(CLI::App& app, const std::string& name, std::vector<s
 
 int ExitCodeOf(const absl::Status& status) {
   if (status.ok()) return kOk;
-  return status.code() == absl::StatusCode::kNotFound ? kNotFound : kFailed;
+  // A wrong namespace is a mistake; nobody should take it for a miss.
+  const bool is_miss = status.code() == absl::StatusCode::kNotFound &&
+                       ReasonOf(status) != ErrorReason::kNamespaceUnknown;
+  return is_miss ? kNotFound : kFailed;
 }
 
 int Fail(const Session& session, const absl::Status& status) {

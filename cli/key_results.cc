@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_replace.h"
 #include "cli/output/key_text.h"
 #include "cli/output/table.h"
 #include "common/error.h"
@@ -20,6 +21,15 @@ int ExitCodeOfAll(absl::Span<const absl::Status> results) {
     if (code == kFailed) break;
   }
   return code;
+}
+
+// "never stored"
+std::string ReasonInWords(const absl::Status& status) {
+  const ErrorReason reason = ReasonOf(status);
+  const std::string name = reason == ErrorReason::kUnspecified
+                               ? absl::StatusCodeToString(status.code())
+                               : std::string(ReasonName(reason));
+  return absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"_", " "}}));
 }
 
 }  // namespace
@@ -44,10 +54,8 @@ int PrintKeyResults(const Session& session, absl::Span<const std::string> keys,
   Table table({{"key", Align::kLeft, Fit::kShrink}, {"result"}, {"why", Align::kLeft}});
   for (size_t i = 0; i < keys.size(); ++i) {
     const absl::Status& result = results[i];
-    table.AddRow(
-        {KeyToText(keys[i]),
-         result.ok() ? ok_word : absl::AsciiStrToLower(absl::StatusCodeToString(result.code())),
-         std::string(result.message())});
+    table.AddRow({KeyToText(keys[i]), result.ok() ? ok_word : ReasonInWords(result),
+                  std::string(result.message())});
   }
   table.Print(stdout);
   return ExitCodeOfAll(results);

@@ -83,7 +83,7 @@ uint64_t DataSuite::NeededBytes(const DataSuiteOptions& options) {
   for (const SizeClass& size : kSizes) {
     bytes += std::max<uint64_t>(options.read_set_bytes, 8 * size.bytes);
   }
-  return bytes + bytes / 4;  // part headers, alignment
+  return bytes + bytes / 2;  // part headers, and holes between sizes
 }
 
 void DataSuite::AddLimits(size_t size_index, std::vector<Case>* cases) const {

@@ -19,10 +19,11 @@ struct DataSuiteOptions {
   std::vector<std::string> masters;
   std::string name_space = "default";
   bool with_pool = true;  // false: the limits alone
-  // Bytes of the objects that are read, per size, and of those that puts leave behind for a while.
+  // Bytes of the objects that are read, per size, and of those that puts leave behind for a while
+  // (at least one call of every thread).
   // Both larger than the last-level cache together.
   uint64_t read_set_bytes = uint64_t{64} << 20;
-  uint64_t put_set_bytes = uint64_t{128} << 20;
+  uint64_t put_set_bytes = uint64_t{256} << 20;
 };
 
 class DataSuite {

@@ -25,16 +25,27 @@ namespace {
 
 constexpr size_t kLogLinesShown = 8;
 
-absl::Status SystemError(absl::string_view what) { return absl::ErrnoToStatus(errno, what); }
-
 int PollMillis(absl::Duration left) {
   const absl::Duration bounded = std::clamp(left, absl::ZeroDuration(), absl::Minutes(1));
   return static_cast<int>(absl::ToInt64Milliseconds(bounded)) + 1;
 }
 
+// Descriptors that become the standard ones; log -1: as it is.
+struct Streams {
+  int input;
+  int output;
+  int log;
+};
+
+absl::StatusOr<UniqueFd> Open(const std::string& path, int flags) {
+  UniqueFd fd(open(path.c_str(), flags | O_CLOEXEC, 0600));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("open ", path));
+  return fd;
+}
+
 // Runs in the child between fork and exec: async-signal-safe calls only.
-[[noreturn]] void BecomeProgram(const char* program, char* const* argv, pid_t parent, int output,
-                                int log) {
+[[noreturn]] void BecomeProgram(const char* program, char* const* argv, pid_t parent,
+                                const Streams& streams) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // the parent died before the line above
   setpgid(0, 0);                        // Ctrl-C reaches the parent, which ends us in order
@@ -42,10 +53,9 @@ int PollMillis(absl::Duration left) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int signal : {SIGINT, SIGTERM, SIGPIPE, SIGHUP}) ::signal(signal, SIG_DFL);
-  dup2(output, STDOUT_FILENO);
-  if (log >= 0) dup2(log, STDERR_FILENO);
-  const int null = open("/dev/null", O_RDONLY);
-  if (null >= 0) dup2(null, STDIN_FILENO);
+  dup2(streams.input, STDIN_FILENO);
+  dup2(streams.output, STDOUT_FILENO);
+  if (streams.log >= 0) dup2(streams.log, STDERR_FILENO);
   close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   execv(program, argv);
   constexpr char kMessage[] = "cannot execute the program\n";
@@ -88,14 +98,16 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(ChildOptions o
 
 absl::Status ChildProcess::Spawn() {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return SystemError("pipe");
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
   output_ = UniqueFd(ends[0]);
-  const UniqueFd child_output(ends[1]);
+  UniqueFd child_output(ends[1]);
+  if (!options_.output_path.empty()) {
+    ASSIGN_OR_RETURN(child_output, Open(options_.output_path, O_WRONLY | O_CREAT | O_TRUNC));
+  }
+  ASSIGN_OR_RETURN(const UniqueFd input, Open(options_.input_path, O_RDONLY));
   UniqueFd log;
   if (!options_.log_path.empty()) {
-    log =
-        UniqueFd(open(options_.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-    if (!log.valid()) return SystemError(options_.log_path);
+    ASSIGN_OR_RETURN(log, Open(options_.log_path, O_WRONLY | O_CREAT | O_APPEND));
   }
   std::vector<char*> argv = {const_cast<char*>(options_.program.c_str())};
   for (const std::string& arg : options_.args) argv.push_back(const_cast<char*>(arg.c_str()));
@@ -103,12 +115,13 @@ absl::Status ChildProcess::Spawn() {
 
   const pid_t parent = getpid();
   pid_ = fork();
-  if (pid_ < 0) return SystemError("fork");
+  if (pid_ < 0) return absl::ErrnoToStatus(errno, "fork");
   if (pid_ == 0) {
-    BecomeProgram(options_.program.c_str(), argv.data(), parent, child_output.get(), log.get());
+    BecomeProgram(options_.program.c_str(), argv.data(), parent,
+                  {.input = input.get(), .output = child_output.get(), .log = log.get()});
   }
   exit_fd_ = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
-  if (!exit_fd_.valid()) return SystemError("pidfd_open");
+  if (!exit_fd_.valid()) return absl::ErrnoToStatus(errno, "pidfd_open");
   fcntl(output_.get(), F_SETFL, O_NONBLOCK);
   return absl::OkStatus();
 }

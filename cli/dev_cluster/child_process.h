@@ -17,10 +17,12 @@
 namespace moonpool::dev {
 
 struct ChildOptions {
-  std::string name;               // for messages
-  std::string program;            // path
-  std::vector<std::string> args;  // without argv[0]
-  std::string log_path;           // standard error is appended here; empty = inherited
+  std::string name;                      // for messages
+  std::string program;                   // path
+  std::vector<std::string> args;         // without argv[0]
+  std::string log_path;                  // standard error is appended here; empty = inherited
+  std::string input_path = "/dev/null";  // standard input
+  std::string output_path = {};          // standard output goes here; empty = to WaitForLine
 };
 
 // How a process ended: "exit code 3", "signal 9 (Killed)".
