@@ -62,6 +62,8 @@ DETERMINISTIC = (
 HIDDEN_LIBRARIES = {
     "spdlog/": ("common/log.cc",),
     "toml++/": ("common/config/config_toml.cc",),
+    "prometheus/": ("common/metrics/metrics.cc",),
+    "httplib": ("common/http/http_server.cc",),
 }
 
 # The one place that reads the environment.
