@@ -1,8 +1,8 @@
 # Everything comes from Debian 12 packages (tools/packages.txt). Imported targets are GLOBAL, so any
 # folder may link them by name: gRPC::grpc++, protobuf::libprotobuf, absl::*, spdlog::spdlog,
 # CLI11::CLI11, nlohmann_json::nlohmann_json, LibLZMA::LibLZMA, PkgConfig::{xxhash,numa}, GTest::gtest.
-# toml++ (header-only here) and prometheus-cpp::core have one user each: common/config and
-# common/metrics.
+# toml++ (header-only here), prometheus-cpp::core and PkgConfig::httplib have one user each:
+# common/config, common/metrics, common/http.
 
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 
@@ -18,6 +18,7 @@ find_package(LibLZMA REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET GLOBAL libxxhash)
 pkg_check_modules(numa REQUIRED IMPORTED_TARGET GLOBAL numa)
+pkg_check_modules(httplib REQUIRED IMPORTED_TARGET GLOBAL cpp-httplib)
 
 if(MOONPOOL_TESTS)
   find_package(GTest REQUIRED)

@@ -1,20 +1,23 @@
 #include "common/http/http_server.h"
 
-#include <netdb.h>
+#include <httplib.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <set>
 #include <thread>
 #include <utility>
-#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/config/host_port.h"
@@ -23,213 +26,227 @@
 namespace moonpool {
 namespace {
 
-constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
+// All of a request. A longer one is not answered: the library itself bounds the path and the
+// length of one header, but neither how long a line may grow before it is looked at nor how many
+// headers there are.
+constexpr size_t kRequestBytesMax = 64 * 1024;
+constexpr int kBacklog = 64;
 
-// A file descriptor that closes itself.
-class Fd {
+// The connection as the library reads and writes it. Its own stream bounds each read and each
+// write, which leaves a peer that trickles all the time it wants; here one deadline is for all.
+class Connection final : public httplib::Stream {
  public:
-  explicit Fd(int fd = -1) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
+  Connection(int fd, absl::Duration timeout) : fd_(fd), deadline_(clock_.Now() + timeout) {}
+
+  bool is_readable() const override { return begin_ < end_ || IsReady(POLLIN); }
+  bool is_writable() const override { return IsReady(POLLOUT); }
+
+  ssize_t read(char* out, size_t size) override {
+    if (begin_ == end_ && !Refill()) return -1;
+    const size_t count = std::min(size, end_ - begin_);
+    std::copy_n(buffer_.begin() + begin_, count, out);
+    begin_ += count;
+    return static_cast<ssize_t>(count);
   }
-  ~Fd() {
-    if (fd_ >= 0) close(fd_);
+
+  ssize_t write(const char* bytes, size_t size) override {
+    for (size_t sent = 0; sent < size;) {
+      if (!IsReady(POLLOUT)) return -1;
+      const ssize_t count = send(fd_, bytes + sent, size - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (count > 0) sent += static_cast<size_t>(count);
+      if (count < 0 && errno != EAGAIN && errno != EINTR) return -1;
+    }
+    return static_cast<ssize_t>(size);
   }
-  int get() const { return fd_; }
+
+  // Ends the answer. Bytes nobody asked for, a body for example, are taken in first: closing with
+  // some unread resets the connection, and the answer may be lost with it.
+  void Finish() {
+    shutdown(fd_, SHUT_WR);
+    while (Receive(MSG_DONTWAIT) > 0) {
+    }
+  }
+
+  void get_remote_ip_and_port(std::string&, int&) const override {}
+  void get_local_ip_and_port(std::string&, int&) const override {}
+  socket_t socket() const override { return fd_; }
 
  private:
-  int fd_;
+  bool IsReady(short events) const {
+    pollfd poll_fd = {fd_, events, 0};
+    int ready = 0;
+    do {
+      const int64_t millis = absl::ToInt64Milliseconds(deadline_ - clock_.Now()) + 1;
+      if (millis <= 0) return false;
+      ready = poll(&poll_fd, 1, static_cast<int>(std::min<int64_t>(millis, 60'000)));
+    } while (ready == 0 || (ready < 0 && errno == EINTR));
+    return ready > 0;
+  }
+
+  bool Refill() {
+    if (!IsReady(POLLIN)) return false;
+    const ssize_t count = Receive(0);
+    begin_ = 0;
+    end_ = count > 0 ? static_cast<size_t>(count) : 0;
+    return count > 0;
+  }
+
+  // No more than the request may still have; then it looks ended.
+  ssize_t Receive(int flags) {
+    const ssize_t count = recv(fd_, buffer_.data(), std::min(buffer_.size(), left_), flags);
+    if (count > 0) left_ -= static_cast<size_t>(count);
+    return count;
+  }
+
+  const SteadyClock clock_;
+  const int fd_;
+  const absl::Time deadline_;
+  size_t left_ = kRequestBytesMax;
+  std::array<char, 4096> buffer_;
+  size_t begin_ = 0;
+  size_t end_ = 0;
 };
 
-absl::StatusOr<Fd> Listen(const HostPort& at) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int rc = getaddrinfo(at.host.c_str(), absl::StrCat(at.port).c_str(), &hints, &found);
-  if (rc != 0) {
-    return absl::UnavailableError(absl::StrCat("resolve ", at.host, ": ", gai_strerror(rc)));
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(found, freeaddrinfo);
-  Fd fd(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const int on = 1;
-  if (fd.get() < 0 || setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-      bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0 || listen(fd.get(), 64) != 0) {
-    return absl::UnavailableError(absl::StrCat("listen on ", at.ToString(), ": ", strerror(errno)));
-  }
-  return fd;
-}
-
-uint16_t BoundPort(int fd) {
-  sockaddr_storage address{};
-  socklen_t length = sizeof address;
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  return ntohs(address.ss_family == AF_INET6
-                   ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
-                   : reinterpret_cast<const sockaddr_in&>(address).sin_port);
-}
-
-const char* ReasonPhrase(int status) {
-  switch (status) {
-    case 200: return "OK";
-    case 400: return "Bad Request";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 431: return "Request Header Fields Too Large";
-    case 503: return "Service Unavailable";
-    default: return "Status";
-  }
-}
-
-std::string Serialize(const HttpResponse& response, bool with_body) {
-  return absl::StrCat("HTTP/1.1 ", response.status, " ", ReasonPhrase(response.status),
-                      "\r\nContent-Type: ", response.content_type,
-                      "\r\nContent-Length: ", response.body.size(), "\r\nConnection: close\r\n\r\n",
-                      with_body ? response.body : "");
-}
-
-}  // namespace
-
-// The thread and all it touches. Everything but Stop's eventfd belongs to the thread.
-class HttpServer::Loop {
+// The library's pool has a queue without end. Here the thread that accepts waits for a free worker
+// before it hands a connection on, and newcomers wait in the kernel's backlog.
+class Workers final : public httplib::TaskQueue {
  public:
-  Loop(Fd listener, const HttpOptions& options, const std::map<std::string, HttpHandler>& handlers)
-      : listener_(std::move(listener)),
-        stop_(eventfd(0, EFD_CLOEXEC)),
-        options_(options),
-        handlers_(handlers),
-        thread_([this] { Run(); }) {}
+  explicit Workers(size_t count) : free_(count), pool_(count) {}
 
-  ~Loop() {
-    const uint64_t one = 1;
-    MP_CHECK(write(stop_.get(), &one, sizeof one) == sizeof one, "eventfd", errno);
-    thread_.join();
-  }
-
- private:
-  struct Connection {
-    Fd fd;
-    absl::Time deadline;
-    std::string received = {};
-    std::string reply = {};
-    size_t sent = 0;
-    bool is_done = false;
-
-    bool is_replying() const { return sent < reply.size(); }
-    // Reply sent: input is drained, so that closing does not reset the peer before it has read.
-    bool is_draining() const { return !reply.empty() && sent == reply.size(); }
-  };
-
-  void Run() {
-    pthread_setname_np(pthread_self(), "http");
-    for (;;) {
-      std::vector<pollfd> polls = {{stop_.get(), POLLIN, 0}, {listener_.get(), 0, 0}};
-      // At the limit, newcomers wait in the kernel's backlog, which is bounded too.
-      const bool may_accept = clock_.Now() >= accept_after_;
-      if (may_accept && connections_.size() < options_.connections_max) polls[1].events = POLLIN;
-      for (const Connection& connection : connections_) {
-        const short events = connection.is_replying() ? POLLOUT : POLLIN;
-        polls.push_back({connection.fd.get(), events, 0});
-      }
-      poll(polls.data(), polls.size(), TimeoutMillis());
-      if (polls[0].revents != 0) return;
-      for (size_t i = 0; i < connections_.size(); ++i) {
-        if (polls[i + 2].revents != 0) Advance(connections_[i]);
-      }
-      CloseFinished();
-      if (polls[1].revents != 0) Accept();
-    }
-  }
-
-  int TimeoutMillis() const {
-    const absl::Time now = clock_.Now();
-    absl::Time next = accept_after_ > now ? accept_after_ : absl::InfiniteFuture();
-    for (const Connection& connection : connections_) next = std::min(next, connection.deadline);
-    if (next == absl::InfiniteFuture()) return -1;
-    const int64_t millis = absl::ToInt64Milliseconds(next - now) + 1;
-    return static_cast<int>(std::clamp<int64_t>(millis, 0, 60'000));
-  }
-
-  void Accept() {
-    Fd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (fd.get() < 0) {
-      // Out of descriptors: the newcomer stays and poll would report it for ever, so wait a little.
-      if (errno == EMFILE || errno == ENFILE) accept_after_ = clock_.Now() + kAcceptPause;
-      return;
-    }
-    connections_.push_back({std::move(fd), clock_.Now() + options_.connection_timeout});
-  }
-
-  void CloseFinished() {
-    const absl::Time now = clock_.Now();
-    std::erase_if(connections_, [now](const Connection& connection) {
-      return connection.is_done || connection.deadline <= now;
+  void enqueue(std::function<void()> task) override {
+    Take();
+    pool_.enqueue([this, task = std::move(task)] {
+      task();
+      Give();
     });
   }
 
-  void Advance(Connection& connection) {
-    if (!connection.is_replying()) Receive(connection);
-    if (connection.is_replying()) Send(connection);
+  void shutdown() override { pool_.shutdown(); }
+
+ private:
+  void Take() {
+    const auto has_free = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return free_ > 0; };
+    absl::MutexLock lock(&mutex_, absl::Condition(&has_free));
+    --free_;
   }
 
-  void Receive(Connection& connection) {
-    char buffer[4096];
-    const ssize_t count = recv(connection.fd.get(), buffer, sizeof buffer, 0);
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (count <= 0) {
-      connection.is_done = true;
-      return;
+  void Give() {
+    absl::MutexLock lock(&mutex_);
+    ++free_;
+  }
+
+  absl::Mutex mutex_;
+  size_t free_ ABSL_GUARDED_BY(mutex_);
+  httplib::ThreadPool pool_;
+};
+
+}  // namespace
+
+// The library's server, with its connections in our hands: each gets a deadline, and Stop ends
+// them.
+class HttpServer::Listener final : private httplib::Server {
+ public:
+  Listener(const HttpOptions& options, const std::map<std::string, HttpHandler>& handlers)
+      : options_(options), handlers_(handlers) {
+    // By default it would share the port with whoever else listens on it.
+    set_socket_options([](socket_t fd) {
+      const int on = 1;
+      setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    });
+    // Here every request is answered, so the library never gets to reading a body.
+    set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+      Answer(request, response);
+      return HandlerResponse::Handled;
+    });
+    set_exception_handler([](const auto&, auto&, std::exception_ptr) {
+      MP_CHECK(false, "an http handler threw an exception");
+    });
+    new_task_queue = [this] {
+      is_listening_.Notify();
+      return new Workers(options_.connections_max);
+    };
+  }
+
+  ~Listener() override {
+    if (!thread_.joinable()) return;
+    stop();
+    EndConnections();
+    thread_.join();
+  }
+
+  // The port; negative with errno when it cannot be had.
+  int Start(const HostPort& at) {
+    errno = 0;
+    int port = at.port;
+    if (port == 0) {
+      port = bind_to_any_port(at.host);
+    } else if (!bind_to_port(at.host, port)) {
+      port = -1;
     }
-    if (connection.is_draining()) return;
-    connection.received.append(buffer, static_cast<size_t>(count));
-    connection.reply = ReplyTo(connection.received);
+    if (port < 0) return port;
+    ::listen(svr_sock_, kBacklog);  // the library's own backlog is 5
+    thread_ = std::thread([this] {
+      pthread_setname_np(pthread_self(), "http");  // the workers inherit it
+      listen_after_bind();
+    });
+    is_listening_.WaitForNotification();  // before that, stop() does nothing
+    return port;
   }
 
-  void Send(Connection& connection) {
-    const absl::string_view rest = absl::string_view(connection.reply).substr(connection.sent);
-    const ssize_t count = send(connection.fd.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
-    if (count < 0) {
-      connection.is_done = errno != EAGAIN && errno != EINTR;
-      return;
+ private:
+  bool process_and_close_socket(socket_t fd) override {
+    if (Admit(fd)) {
+      Connection connection(fd, options_.connection_timeout);
+      bool is_closed = false;
+      // Ranges would let one short request ask for many copies of the body.
+      process_request(connection, /*close_connection=*/true, is_closed,
+                      [](httplib::Request& request) { request.ranges.clear(); });
+      connection.Finish();
+      absl::MutexLock lock(&mutex_);
+      connections_.erase(fd);
     }
-    connection.sent += static_cast<size_t>(count);
-    if (connection.is_draining()) shutdown(connection.fd.get(), SHUT_WR);
+    close(fd);
+    return true;
   }
 
-  // Empty while the request is incomplete.
-  std::string ReplyTo(absl::string_view received) const {
-    const absl::StatusOr<std::optional<HttpRequest>> request = ParseHttpRequest(received);
-    if (!request.ok()) {
-      const int status = absl::IsResourceExhausted(request.status()) ? 431 : 400;
-      const absl::string_view why = request.status().message();
-      return Serialize({.status = status, .body = absl::StrCat(why, "\n")}, true);
+  bool Admit(int fd) {
+    absl::MutexLock lock(&mutex_);
+    if (!is_stopping_) connections_.insert(fd);
+    return !is_stopping_;
+  }
+
+  void EndConnections() {
+    absl::MutexLock lock(&mutex_);
+    is_stopping_ = true;
+    for (const int fd : connections_) shutdown(fd, SHUT_RDWR);
+  }
+
+  void Answer(const httplib::Request& asked, httplib::Response& response) const {
+    HttpRequest request = {.method = asked.method, .path = asked.path, .query = {}};
+    for (const auto& [name, value] : asked.params) request.query[name] = value;
+    const HttpResponse answer = AnswerTo(request);
+    response.status = answer.status;
+    response.set_content(answer.body, answer.content_type);
+  }
+
+  HttpResponse AnswerTo(const HttpRequest& request) const {
+    if (request.method != "GET" && request.method != "HEAD") {
+      return {.status = 405, .body = "GET and HEAD only\n"};
     }
-    if (!request->has_value()) return "";
-    const HttpRequest& complete = **request;
-    if (complete.method != "GET" && complete.method != "HEAD") {
-      return Serialize({.status = 405, .body = "GET and HEAD only\n"}, true);
-    }
-    const auto handler = handlers_.find(complete.path);
-    if (handler == handlers_.end()) return Serialize({.status = 404, .body = KnownPaths()}, true);
-    return Serialize(handler->second(complete), complete.method == "GET");
+    const auto handler = handlers_.find(request.path);
+    if (handler != handlers_.end()) return handler->second(request);
+    std::string known = "not found; there are:\n";
+    for (const auto& [path, unused] : handlers_) absl::StrAppend(&known, path, "\n");
+    return {.status = 404, .body = std::move(known)};
   }
 
-  std::string KnownPaths() const {
-    std::string text = "not found; there are:\n";
-    for (const auto& [path, handler] : handlers_) absl::StrAppend(&text, path, "\n");
-    return text;
-  }
-
-  const Fd listener_;
-  const Fd stop_;
   const HttpOptions& options_;
   const std::map<std::string, HttpHandler>& handlers_;
-  const SteadyClock clock_;
-  std::vector<Connection> connections_;
-  absl::Time accept_after_ = absl::InfinitePast();
-  std::thread thread_;  // last: it starts when all else is there
+  absl::Notification is_listening_;
+  absl::Mutex mutex_;
+  bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<int> connections_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
 };
 
 HttpServer::HttpServer(HttpOptions options) : options_(std::move(options)) {}
@@ -237,21 +254,26 @@ HttpServer::HttpServer(HttpOptions options) : options_(std::move(options)) {}
 HttpServer::~HttpServer() { Stop(); }
 
 void HttpServer::Handle(absl::string_view path, HttpHandler handler) {
-  MP_CHECK(loop_ == nullptr, "handlers are registered before Start", path);
+  MP_CHECK(listener_ == nullptr, "handlers are registered before Start", path);
   handlers_[std::string(path)] = std::move(handler);
 }
 
 absl::Status HttpServer::Start() {
-  MP_CHECK(loop_ == nullptr, "started twice");
+  MP_CHECK(listener_ == nullptr, "started twice");
   ASSIGN_OR_RETURN(HostPort at, ParseHostPort(options_.listen));
-  ASSIGN_OR_RETURN(Fd listener, Listen(at));
-  at.port = BoundPort(listener.get());
+  auto listener = std::make_unique<Listener>(options_, handlers_);
+  const int port = listener->Start(at);
+  if (port < 0) {
+    const char* why = errno == 0 ? "no such address" : strerror(errno);
+    return absl::UnavailableError(absl::StrCat("listen on ", at.ToString(), ": ", why));
+  }
+  at.port = static_cast<uint16_t>(port);
   address_ = at.ToString();
-  loop_ = std::make_unique<Loop>(std::move(listener), options_, handlers_);
+  listener_ = std::move(listener);
   return absl::OkStatus();
 }
 
-void HttpServer::Stop() { loop_.reset(); }
+void HttpServer::Stop() { listener_.reset(); }
 
 const std::string& HttpServer::address() const { return address_; }
 

@@ -8,10 +8,12 @@
 //   http.Stop();
 //
 // GET and HEAD only, one request per connection, no TLS: it is bound to loopback unless told
-// otherwise. One thread ("http") serves all; connections, request length and the time a peer may
-// take are bounded, so that a slow or hostile one cannot keep a probe from its answer for long.
+// otherwise. cpp-httplib does the protocol, and only http_server.cc sees it. Connections, request
+// length and the time a peer may take are bounded, so that a slow or hostile one cannot keep a
+// probe from its answer for long.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,16 +22,22 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "common/http/http_request.h"
 #include "common/metrics/metrics.h"
 
 namespace moonpool {
 
 struct HttpOptions {
   std::string listen = "127.0.0.1:0";
-  size_t connections_max = 64;
+  // Served at the same time, by a thread ("http") each. More wait, a few dozen of them.
+  size_t connections_max = 8;
   // A connection is closed this long after it was accepted, whatever its state.
   absl::Duration connection_timeout = absl::Seconds(5);
+};
+
+struct HttpRequest {
+  std::string method;                        // "GET"
+  std::string path;                          // "/metrics", percent-decoded
+  std::map<std::string, std::string> query;  // "?top=10": {"top", "10"}, percent-decoded
 };
 
 struct HttpResponse {
@@ -38,7 +46,7 @@ struct HttpResponse {
   std::string body;
 };
 
-// Runs on the http thread and must not block: others wait for it.
+// Runs on an http thread, at the same time as others; must not block, since Stop waits for it.
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 
 class HttpServer {
@@ -60,11 +68,11 @@ class HttpServer {
   const std::string& address() const;
 
  private:
-  class Loop;
+  class Listener;
 
   const HttpOptions options_;
   std::map<std::string, HttpHandler> handlers_;
-  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<Listener> listener_;
   std::string address_;
 };
 
