@@ -78,6 +78,15 @@ class PutCall {
   size_t unfinished_ = 0;
 };
 
+// What the last attempt met, as a caller should see it: that a node has refused the generation says
+// that the grant is no more, which is a lost race and no state of the caller's.
+absl::Status OutcomeOf(const absl::Status& failure) {
+  const ErrorReason reason = ReasonOf(failure);
+  if (reason != ErrorReason::kStaleGeneration && reason != ErrorReason::kStaleTerm) return failure;
+  return MakeError(absl::StatusCode::kAborted, ErrorReason::kGrantAborted, failure.message(),
+                   {.hint = "put it again"});
+}
+
 std::vector<absl::Status> PutCall::Run(absl::Span<const PutItem> values) {
   std::vector<absl::Status> results(values.size());
   session_.counters().puts.Add(values.size());
@@ -93,7 +102,8 @@ std::vector<absl::Status> PutCall::Run(absl::Span<const PutItem> values) {
   }
   const absl::Status ended = context_.Check(session_.clock());
   for (Item* item : At(Stage::kPending)) {
-    Finish(*item, ended.ok() || absl::IsUnavailable(item->failure) ? item->failure : ended);
+    Finish(*item,
+           ended.ok() || absl::IsUnavailable(item->failure) ? OutcomeOf(item->failure) : ended);
   }
   return results;
 }

