@@ -1,0 +1,249 @@
+// What a user sees: outputs, JSON, exit codes.
+#include <signal.h>
+
+#include <filesystem>
+
+#include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/e2e/harness.h"
+
+namespace moonpool::e2e {
+namespace {
+
+using testing::HasSubstr;
+
+class CliTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    pool_ = Pool::Start({.nodes = 2, .dram_bytes = uint64_t{32} << 20}).release();
+  }
+  static void TearDownTestSuite() {
+    delete pool_;
+    pool_ = nullptr;
+  }
+  void SetUp() override { ASSERT_NE(pool_, nullptr); }
+
+  static Pool* pool_;
+  const TempDir dir_;
+};
+
+Pool* CliTest::pool_ = nullptr;
+
+TEST_F(CliTest, AFileComesBackByteForByte) {
+  std::string bytes;
+  for (int i = 0; i < 300'000; ++i) bytes += static_cast<char>(i * 7 + i / 256);
+  WriteFile(dir_.File("in"), bytes);
+  EXPECT_EQ(pool_->Cli({"put", "file", dir_.File("in")}).exit_code, 0);
+  EXPECT_EQ(pool_->Cli({"get", "file"}).out, bytes);
+  EXPECT_EQ(pool_->Cli({"get", "file", "-o", dir_.File("out")}).exit_code, 0);
+  EXPECT_EQ(ReadFile(dir_.File("out")), bytes);
+}
+
+TEST_F(CliTest, StandardInputAndAnEmptyObject) {
+  EXPECT_EQ(pool_->Cli({"put", "stdin"}, "from a pipe").exit_code, 0);
+  EXPECT_EQ(pool_->Cli({"get", "stdin"}).out, "from a pipe");
+  EXPECT_EQ(pool_->Cli({"put", "empty"}, "").exit_code, 0);
+  const CliResult empty = pool_->Cli({"get", "empty"});
+  EXPECT_EQ(empty.exit_code, 0) << empty.err;
+  EXPECT_EQ(empty.out, "");
+}
+
+TEST_F(CliTest, AnyByteIsAKey) {
+  const std::string key = "a\\\\b\\x00\\xff c";
+  EXPECT_EQ(pool_->Cli({"put", key}, "x").exit_code, 0);
+  EXPECT_EQ(pool_->Cli({"get", key}).out, "x");
+  const CliResult objects = pool_->Cli({"objects", "--prefix", "a\\\\", "--json"});
+  EXPECT_EQ(objects.Json()["objects"][0]["key"], key);
+  EXPECT_EQ(pool_->Cli({"get", "bad\\q"}).exit_code, 2);
+}
+
+TEST_F(CliTest, AMissHasItsOwnExitCodeAndReason) {
+  const CliResult get = pool_->Cli({"get", "nowhere"});
+  EXPECT_EQ(get.exit_code, 3);
+  EXPECT_THAT(get.err, HasSubstr("NEVER_STORED"));
+  EXPECT_EQ(pool_->Cli({"why", "nowhere", "--json"}).Json()["state"], "never_stored");
+  EXPECT_EQ(pool_->Cli({"rm", "nowhere"}).exit_code, 3);
+}
+
+TEST_F(CliTest, APutOfAKeyThatIsThereIsRefused) {
+  EXPECT_EQ(pool_->Cli({"put", "twice"}, "first").exit_code, 0);
+  const CliResult again = pool_->Cli({"put", "twice"}, "second");
+  EXPECT_EQ(again.exit_code, 1);
+  EXPECT_THAT(again.err, HasSubstr("ALREADY_EXISTS"));
+  EXPECT_EQ(pool_->Cli({"get", "twice"}).out, "first");
+}
+
+TEST_F(CliTest, ExistsAndRemoveAnswerPerKey) {
+  EXPECT_EQ(pool_->Cli({"put", "e1"}, "x").exit_code, 0);
+  const CliResult both = pool_->Cli({"exists", "e1", "e2", "--json"});
+  EXPECT_EQ(both.exit_code, 3);
+  EXPECT_EQ(both.Json()["results"][0]["code"], "OK");
+  EXPECT_EQ(both.Json()["results"][1]["reason"], "NEVER_STORED");
+  EXPECT_EQ(pool_->Cli({"exists", "e1"}).exit_code, 0);
+  EXPECT_EQ(pool_->Cli({"rm", "e1"}).exit_code, 0);
+  EXPECT_EQ(pool_->Cli({"exists", "e1", "--json"}).Json()["results"][0]["reason"], "REMOVED");
+}
+
+TEST_F(CliTest, ChainsAreShown) {
+  EXPECT_EQ(pool_->Cli({"put", "c0"}, "x").exit_code, 0);
+  EXPECT_EQ(pool_->Cli({"put", "c1", "--parent", "c0"}, "y").exit_code, 0);
+  const nlohmann::json why = pool_->Cli({"why", "c1", "--json"}).Json();
+  EXPECT_EQ(why["state"], "stored");
+  EXPECT_EQ(why["parent"], "c0");
+  EXPECT_THAT(why["replicas"][0][0]["node"].get<std::string>(), HasSubstr("node-"));
+  EXPECT_EQ(pool_->Cli({"why", "c0", "--json"}).Json()["children"], 1);
+}
+
+TEST_F(CliTest, StatusAndNodesAddUp) {
+  EXPECT_EQ(pool_->Cli({"put", "counted"}, "x").exit_code, 0);
+  const nlohmann::json status = pool_->Status();
+  EXPECT_EQ(status["nodes_up"], 2);
+  EXPECT_GE(status["objects"].get<int>(), 1);
+  const nlohmann::json nodes = pool_->Cli({"nodes", "--json"}).Json()["nodes"];
+  ASSERT_EQ(nodes.size(), 2u);
+  uint64_t capacity = 0;
+  for (const auto& node : nodes) {
+    EXPECT_TRUE(node["up"].get<bool>());
+    capacity += node["capacity_bytes"].get<uint64_t>();
+  }
+  EXPECT_EQ(status["capacity_bytes"], capacity);
+  EXPECT_THAT(pool_->Cli({"nodes"}).out, HasSubstr("node-1"));
+  EXPECT_THAT(pool_->Cli({"status"}).out, HasSubstr("2 up of 2 known"));
+}
+
+TEST_F(CliTest, ObjectsComeInPagesUpToTheLimit) {
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(pool_->Cli({"put", "page/" + std::to_string(i)}, "x").exit_code, 0);
+  }
+  const nlohmann::json all = pool_->Cli({"objects", "--prefix", "page/", "--json"}).Json();
+  EXPECT_EQ(all["objects"].size(), 5u);
+  EXPECT_FALSE(all["has_more"].get<bool>());
+  const nlohmann::json some =
+      pool_->Cli({"objects", "--prefix", "page/", "--limit", "3", "--json"}).Json();
+  EXPECT_EQ(some["objects"].size(), 3u);
+  EXPECT_TRUE(some["has_more"].get<bool>());
+}
+
+TEST_F(CliTest, AnUnknownNamespaceIsAnErrorAndNoMiss) {
+  const CliResult get = pool_->Cli({"get", "k", "--namespace", "nobody"});
+  EXPECT_EQ(get.exit_code, 1);
+  EXPECT_THAT(get.err, HasSubstr("NAMESPACE_UNKNOWN"));
+}
+
+TEST_F(CliTest, ErrorsAreJsonToo) {
+  const CliResult why = pool_->Cli({"why", "k", "--namespace", "nobody", "--json"});
+  EXPECT_EQ(why.Json()["error"]["reason"], "NAMESPACE_UNKNOWN");
+}
+
+TEST_F(CliTest, AReplayIsCleanAndNeverBeatsTheIdeal) {
+  const CliResult replay = pool_->Cli({"replay", "--generate", "chat", "--requests", "60",
+                                       "--clients", "2", "--block-bytes", "16KiB", "--json"});
+  EXPECT_EQ(replay.exit_code, 0) << replay.err;
+  const nlohmann::json report = replay.Json();
+  EXPECT_EQ(report["requests"], 60);
+  EXPECT_EQ(report["wrong_bytes"], 0);
+  EXPECT_EQ(report["errors"], 0);
+  EXPECT_GT(report["hit_blocks"].get<int>(), 0);
+  EXPECT_LE(report["hit_rate"].get<double>(), report["ideal_unbounded"].get<double>());
+}
+
+TEST_F(CliTest, AReplayFindsAWrongByte) {
+  const std::vector<std::string> replay = {"replay", "--generate",   "chat", "--requests",
+                                           "5",      "--key-prefix", "bad/", "--block-bytes",
+                                           "4096",   "--json"};
+  EXPECT_EQ(pool_->Cli(replay).exit_code, 0);
+  EXPECT_EQ(pool_->Cli({"rm", "bad/0"}).exit_code, 0);
+  EXPECT_EQ(pool_->Cli({"put", "bad/0"}, std::string(4096, 'x')).exit_code, 0);
+  const CliResult again = pool_->Cli(replay);
+  EXPECT_EQ(again.exit_code, 1);
+  EXPECT_GT(again.Json()["wrong_bytes"].get<int>(), 4000);
+}
+
+TEST(CliWithoutAPool, ADeadAddressSaysWhatToDo) {
+  for (const char* command : {"status", "nodes", "objects"}) {
+    const CliResult result = RunCli({"--master", "127.0.0.1:1", "--timeout", "2s", command});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr("127.0.0.1:1"));
+    EXPECT_THAT(result.err, HasSubstr("moonpool dev"));
+  }
+  const CliResult get = RunCli({"--master", "127.0.0.1:1", "--timeout", "1s", "get", "k"});
+  EXPECT_EQ(get.exit_code, 1);
+  EXPECT_THAT(get.err, HasSubstr("moonpool dev"));
+}
+
+TEST(CliWithoutAPool, WrongUsageIsTwo) {
+  EXPECT_EQ(RunCli({}).exit_code, 2);
+  EXPECT_EQ(RunCli({"frobnicate"}).exit_code, 2);
+  EXPECT_EQ(RunCli({"get"}).exit_code, 2);
+  EXPECT_EQ(RunCli({"status", "--master", "nonsense"}).exit_code, 2);
+  EXPECT_EQ(RunCli({"dev", "--dram", "12M"}).exit_code, 2);
+  EXPECT_EQ(RunCli({"replay"}).exit_code, 2);
+  EXPECT_EQ(RunCli({"--help"}).exit_code, 0);
+  EXPECT_THAT(RunCli({"put", "--help"}).out, HasSubstr("Examples:"));
+}
+
+TEST(DevCommand, ServesUntilItIsToldToStop) {
+  const TempDir dir;
+  auto dev = dev::ChildProcess::Start(
+      {.name = "dev",
+       .program = ProgramDir() + "/moonpool",
+       .args = {"dev", "--nodes", "2", "--dram", "8388608", "--eviction-policy", "lru"},
+       .log_path = dir.File("log")});
+  ASSERT_THAT(dev, IsOk());
+  ASSERT_OK_AND_ASSIGN(const std::string ready, (*dev)->WaitForLine("ready: ", kPatience, -1));
+  const std::string master = ready.substr(std::string("ready: --master ").size());
+  const nlohmann::json status = RunCli({"--master", master, "status", "--json"}).Json();
+  EXPECT_EQ(status["nodes_up"], 2);
+  EXPECT_EQ(status["eviction_policy"], "lru");
+  EXPECT_EQ(status["capacity_bytes"], 2 * 8388608);
+  EXPECT_TRUE((*dev)->Terminate(kPatience));
+  EXPECT_EQ(dev::DescribeWaitStatus(*(*dev)->Poll()), "exit code 0");
+  EXPECT_EQ(RunCli({"--master", master, "--timeout", "1s", "status"}).exit_code, 1);
+}
+
+// The pid that `moonpool dev` printed for one of its processes.
+int PidOf(const std::string& name, const std::string& log) {
+  return std::stoi(log.substr(log.find("pid ", log.find(name)) + 4));
+}
+
+// Gone, or a zombie that nobody has waited for yet.
+bool IsDead(int pid) {
+  const std::string stat = ReadFile("/proc/" + std::to_string(pid) + "/stat");
+  const size_t state = stat.rfind(") ");
+  return state == std::string::npos || stat[state + 2] == 'Z' || stat[state + 2] == 'X';
+}
+
+std::unique_ptr<dev::ChildProcess> StartDev(const TempDir& dir) {
+  auto dev = dev::ChildProcess::Start({.name = "dev",
+                                       .program = ProgramDir() + "/moonpool",
+                                       .args = {"dev", "--dram", "8MiB"},
+                                       .log_path = dir.File("log")});
+  EXPECT_THAT(dev, IsOk());
+  EXPECT_THAT((*dev)->WaitForLine("ready: ", kPatience, -1), IsOk());
+  return *std::move(dev);
+}
+
+TEST(DevCommand, ItsProcessesDieWithIt) {
+  const TempDir dir;
+  const auto dev = StartDev(dir);
+  const std::string log = ReadFile(dir.File("log"));
+  dev->Signal(SIGKILL);
+  ASSERT_TRUE(dev->WaitForExit(kPatience));
+  EXPECT_TRUE(Eventually([&] { return IsDead(PidOf("master", log)); }));
+  EXPECT_TRUE(Eventually([&] { return IsDead(PidOf("node-0", log)); }));
+  const size_t run_dir = log.find("/tmp/moonpool-dev-");  // nobody was left to remove it
+  std::filesystem::remove_all(log.substr(run_dir, log.find(' ', run_dir) - run_dir));
+}
+
+TEST(DevCommand, TellsWhenAChildDies) {
+  const TempDir dir;
+  const auto dev = StartDev(dir);
+  ASSERT_EQ(kill(PidOf("node-0", ReadFile(dir.File("log"))), SIGKILL), 0);
+  ASSERT_TRUE(dev->WaitForExit(kPatience));
+  EXPECT_EQ(dev::DescribeWaitStatus(*dev->Poll()), "exit code 1");
+  EXPECT_THAT(ReadFile(dir.File("log")), HasSubstr("node-0 ended: signal 9"));
+}
+
+}  // namespace
+}  // namespace moonpool::e2e

@@ -1,0 +1,111 @@
+#include "tests/e2e/harness.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "bench/replay/content.h"
+#include "common/clock.h"
+#include "common/error.h"
+
+namespace moonpool::e2e {
+namespace {
+
+constexpr int kPollMillis = 5;
+constexpr absl::Duration kCliTimeout = absl::Seconds(50);
+
+}  // namespace
+
+bool Eventually(const std::function<bool()>& predicate) {
+  const SteadyClock clock;
+  const absl::Time deadline = clock.Now() + kPatience;
+  while (!predicate()) {
+    if (clock.Now() >= deadline) return false;
+    poll(nullptr, 0, kPollMillis);
+  }
+  return true;
+}
+
+TempDir::TempDir() : path_(testing::TempDir() + "moonpool-e2e-XXXXXX") {
+  EXPECT_NE(mkdtemp(path_.data()), nullptr);
+}
+TempDir::~TempDir() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string ProgramDir() { return MOONPOOL_PROGRAM_DIR; }
+
+std::string ReadFile(const std::string& path) {
+  std::ostringstream bytes;
+  bytes << std::ifstream(path, std::ios::binary).rdbuf();
+  return bytes.str();
+}
+
+void WriteFile(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+CliResult RunCli(std::vector<std::string> args, const std::string& input) {
+  const TempDir dir;
+  WriteFile(dir.File("in"), input);
+  auto child = dev::ChildProcess::Start({.name = "moonpool",
+                                         .program = ProgramDir() + "/moonpool",
+                                         .args = std::move(args),
+                                         .log_path = dir.File("err"),
+                                         .input_path = dir.File("in"),
+                                         .output_path = dir.File("out")});
+  CliResult result;
+  if (!child.ok()) {
+    ADD_FAILURE() << Describe(child.status());
+    return result;
+  }
+  EXPECT_TRUE((*child)->WaitForExit(kCliTimeout)) << "moonpool does not end";
+  const int status = (*child)->Poll().value_or(-1);
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  result.out = ReadFile(dir.File("out"));
+  result.err = ReadFile(dir.File("err"));
+  return result;
+}
+
+std::unique_ptr<Pool> Pool::Start(dev::DevClusterOptions options) {
+  options.program_dir = ProgramDir();
+  auto cluster = dev::DevCluster::Start(std::move(options));
+  if (!cluster.ok()) {
+    ADD_FAILURE() << Describe(cluster.status());
+    return nullptr;
+  }
+  return std::unique_ptr<Pool>(new Pool(*std::move(cluster)));
+}
+
+std::unique_ptr<Client> Pool::Connect(ClientOptions options) const {
+  options.masters = {master()};
+  if (!options.on_warning) options.on_warning = [](absl::string_view) {};
+  auto client = Client::Connect(std::move(options));
+  if (!client.ok()) {
+    ADD_FAILURE() << Describe(client.status());
+    return nullptr;
+  }
+  return *std::move(client);
+}
+
+CliResult Pool::Cli(std::vector<std::string> args, const std::string& input) const {
+  args.insert(args.begin(), {"--master", master()});
+  return RunCli(std::move(args), input);
+}
+
+std::vector<std::byte> ContentOf(const std::string& key, size_t size) {
+  std::vector<std::byte> bytes(size);
+  replay::FillContent(key, absl::MakeSpan(bytes));
+  return bytes;
+}
+
+bool HoldsContentOf(const std::string& key, absl::Span<const std::byte> bytes) {
+  return replay::CountWrongBytes(key, bytes) == 0;
+}
+
+}  // namespace moonpool::e2e
