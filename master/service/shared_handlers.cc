@@ -23,7 +23,11 @@ SharedHandlers::SharedHandlers(std::unique_ptr<Core> core, const HandlersOptions
       core_(std::move(core)),
       handlers_(*core_, options, clock.Now()) {}
 
-SharedHandlers::~SharedHandlers() { MP_CHECK(!timer_.joinable(), "the timer thread still runs"); }
+SharedHandlers::~SharedHandlers() {
+  MP_CHECK(!timer_.joinable(), "the timer thread still runs");
+  const int64_t calls = calls_.load(std::memory_order_acquire);
+  MP_CHECK(calls == 0, "calls outlive the handlers", calls);
+}
 
 void SharedHandlers::Run(absl::FunctionRef<void(Handlers&, absl::Time)> call) {
   absl::InlinedVector<Action, 2> actions;

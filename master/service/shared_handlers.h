@@ -11,6 +11,9 @@
 // into the core one or two.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <memory>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
@@ -43,6 +46,10 @@ class SharedHandlers {
   // Only inside Run, or in a callback that the Handlers make.
   void Post(Action action);
 
+  // Around the life of each call on the wire: none may be left when this object dies.
+  void CallBegins() { calls_.fetch_add(1, std::memory_order_relaxed); }
+  void CallEnded() { calls_.fetch_sub(1, std::memory_order_release); }
+
   // The "timer" thread: ticks, and brings the metrics up to date.
   void Start();
   void Stop();  // idempotent
@@ -60,6 +67,7 @@ class SharedHandlers {
   absl::Time timer_due_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread timer_;
+  std::atomic<int64_t> calls_ = 0;
 };
 
 }  // namespace moonpool::master
