@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
 #include "common/status_macros.h"
@@ -61,7 +62,11 @@ absl::StatusOr<SocketAddress> Resolve(absl::string_view address, const CallConte
                                       const Clock& clock) {
   absl::StatusOr<SocketAddress> numeric = ParseNumericAddress(address);
   const size_t colon = address.rfind(':');
-  if (numeric.ok() || colon == absl::string_view::npos || colon == 0) return numeric;
+  uint32_t port = 0;
+  if (numeric.ok() || colon == absl::string_view::npos || colon == 0 ||
+      !absl::SimpleAtoi(address.substr(colon + 1), &port) || port > 65535) {
+    return numeric;
+  }
   auto lookup = std::make_shared<Lookup>();
   lookup->host = std::string(address.substr(0, colon));
   lookup->port = std::string(address.substr(colon + 1));

@@ -1,0 +1,217 @@
+// What only the same-host backend does: rights, sockets on disk, and what its channels share.
+#include "transport/shm/shm_server.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "common/log.h"
+#include "common/testing/status_matchers.h"
+#include "common/testing/temp_dir.h"
+#include "transport/shm/handshake.h"
+#include "transport/shm/shm_transport.h"
+#include "transport/stream/connect.h"
+#include "transport/testing/conformance_scene.h"
+#include "transport/testing/fake_target.h"
+
+namespace moonpool::transport {
+namespace {
+
+class ShmServerTest : public testing::Test {
+ protected:
+  std::unique_ptr<Server> NewServer(FakeTarget& target, bool mapped_writers = true,
+                                    uint32_t pin_slots = 64) {
+    ShmServerOptions options;
+    options.socket_path = path_;
+    options.mapped_writers = mapped_writers;
+    options.pin_slots = pin_slots;
+    return NewShmServer(target, {{SegmentId{0}, target.segment_fd(0), target.segment_bytes(0)}},
+                        options, clock_, Logger::Null());
+  }
+  PeerAddress Peer(Incarnation incarnation) const {
+    return {.name = "node",
+            .incarnation = incarnation,
+            .host_id = "",
+            .tcp_address = "",
+            .shm_path = path_};
+  }
+  CallContext Soon() const { return {.deadline = clock_.Now() + absl::Seconds(10), .cancel = {}}; }
+  absl::StatusOr<ReceivedMemory> Handshake(const FakeTarget& target, uint32_t wants) {
+    ASSIGN_OR_RETURN(const SocketAddress address, UnixAddress(path_));
+    ASSIGN_OR_RETURN(socket_, NewStreamSocket(AF_UNIX));
+    RETURN_IF_ERROR(StartConnect(socket_.get(), address));
+    const CallContext context = Soon();
+    return ReceiveMemory(socket_.get(), HelloFor(target.incarnation(), 0, wants),
+                         ConnectDeadline(context, absl::Seconds(5), clock_), clock_);
+  }
+
+  const TempDir dir_;
+  const std::string path_ = dir_.path() + "/node.sock";
+  SteadyClock clock_;
+  PollWaiter waiter_{clock_};
+  UniqueFd socket_;
+};
+
+TEST_F(ShmServerTest, SocketIsForItsUserAndGoneAfterStop) {
+  FakeTarget target;
+  const auto server = NewServer(target);
+  ASSERT_THAT(server->Start(), IsOk());
+  struct stat file {};
+  ASSERT_EQ(stat(path_.c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0600u);
+  server->Stop();
+  EXPECT_NE(stat(path_.c_str(), &file), 0);
+}
+
+TEST_F(ShmServerTest, StaleSocketIsReplacedLiveOneIsNot) {
+  const UniqueFd dead(socket(AF_UNIX, SOCK_STREAM, 0));
+  const SocketAddress address = *UnixAddress(path_);
+  ASSERT_EQ(bind(dead.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length),
+            0);
+  FakeTarget target;
+  const auto server = NewServer(target);
+  ASSERT_THAT(server->Start(), IsOk());
+  const auto second = NewServer(target);
+  EXPECT_THAT(second->Start(), StatusIs(absl::StatusCode::kUnavailable));
+  // And its failure took nothing away from the first.
+  const auto transport = NewShmTransport({}, clock_);
+  EXPECT_THAT(transport->Connect(Peer(target.incarnation()), Soon()), IsOk());
+  server->Stop();
+}
+
+TEST_F(ShmServerTest, ReaderCannotWriteIntoThePool) {
+  FakeTarget target;
+  const auto server = NewServer(target);
+  ASSERT_THAT(server->Start(), IsOk());
+  ASSERT_OK_AND_ASSIGN(const ReceivedMemory memory, Handshake(target, kHelloMapping));
+  EXPECT_TRUE(memory.writable.empty());
+  ASSERT_EQ(memory.read_only.size(), 1u);
+  const int fd = memory.read_only[0].get();
+  EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+  EXPECT_NE(ftruncate(fd, 0), 0);
+  // Nor can another user open it again for writing.
+  struct stat file {};
+  ASSERT_EQ(fstat(fd, &file), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0600u);
+  server->Stop();
+}
+
+TEST_F(ShmServerTest, WritableMemoryIsGivenOnlyWhereTheNodeAllows) {
+  FakeTarget target;
+  for (const bool allowed : {true, false}) {
+    const auto server = NewServer(target, allowed);
+    ASSERT_THAT(server->Start(), IsOk());
+    ASSERT_OK_AND_ASSIGN(const ReceivedMemory memory,
+                         Handshake(target, kHelloMapping | kHelloMappedWriter));
+    EXPECT_EQ(memory.writable.size(), allowed ? 1u : 0u);
+    // A client that asks for it works either way.
+    const auto transport = NewShmTransport({}, clock_);
+    ASSERT_OK_AND_ASSIGN(const auto channel,
+                         transport->Connect(Peer(target.incarnation()), Soon()));
+    const std::vector<std::byte> payload = PatternBytes(100'000, 1);
+    WriteOp op = WriteOf(RecordAt(0, payload.size(), allowed ? 1 : 2), payload);
+    ASSERT_THAT(channel->Submit(&op), IsOk());
+    Channel* const one[] = {channel.get()};
+    ASSERT_THAT(CompleteAll(one, Soon(), waiter_), IsOk());
+    EXPECT_THAT(op.status, IsOk());
+    EXPECT_EQ(server->counters().claims_total, allowed ? 1u : 0u);
+    EXPECT_EQ(server->counters().writes_total, allowed ? 0u : 1u);
+    server->Stop();
+  }
+}
+
+TEST_F(ShmServerTest, ChannelsOfAProcessShareTheirPins) {
+  FakeTarget target;
+  const auto server = NewServer(target, true, /*pin_slots=*/4);
+  ASSERT_THAT(server->Start(), IsOk());
+  const auto transport = NewShmTransport({}, clock_);
+  std::vector<std::unique_ptr<Channel>> channels;
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_OK_AND_ASSIGN(auto channel, transport->Connect(Peer(target.incarnation()), Soon()));
+    channels.push_back(std::move(channel));
+  }
+  EXPECT_EQ(target.viewer_count(), 1u);
+  EXPECT_EQ(server->counters().connections_open, 6u);
+
+  const std::vector<std::byte> payload = PatternBytes(1000, 1);
+  WriteOp op = WriteOf(RecordAt(0, payload.size(), 1), payload);
+  ASSERT_THAT(channels[0]->Submit(&op), IsOk());
+  Channel* const one[] = {channels[0].get()};
+  ASSERT_THAT(CompleteAll(one, Soon(), waiter_), IsOk());
+  std::vector<std::unique_ptr<PinnedPart>> views;
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_OK_AND_ASSIGN(auto view, channels[static_cast<size_t>(i)]->views()->OpenView(
+                                        op.record.generation, op.record.extent));
+    views.push_back(std::move(view));
+  }
+  EXPECT_THAT(channels[4]->views()->OpenView(op.record.generation, op.record.extent),
+              Fails(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached));
+  views.pop_back();
+  EXPECT_THAT(channels[4]->views()->OpenView(op.record.generation, op.record.extent), IsOk());
+  server->Stop();
+}
+
+TEST_F(ShmServerTest, NextLifeOfTheNodeIsAnotherPeer) {
+  const auto transport = NewShmTransport({}, clock_);
+  std::unique_ptr<Channel> old_channel;
+  std::unique_ptr<PinnedPart> old_view;
+  const std::vector<std::byte> payload = PatternBytes(1000, 1);
+  const SealRecord record = RecordAt(0, payload.size(), 1);
+  FakeTarget first(Incarnation{1});
+  FakeTarget second(Incarnation{2});
+  {
+    const auto server = NewServer(first);
+    ASSERT_THAT(server->Start(), IsOk());
+    ASSERT_OK_AND_ASSIGN(old_channel, transport->Connect(Peer(Incarnation{1}), Soon()));
+    WriteOp op = WriteOf(record, payload);
+    ASSERT_THAT(old_channel->Submit(&op), IsOk());
+    Channel* const one[] = {old_channel.get()};
+    ASSERT_THAT(CompleteAll(one, Soon(), waiter_), IsOk());
+    ASSERT_OK_AND_ASSIGN(old_view,
+                         old_channel->views()->OpenView(record.generation, record.extent));
+    server->Stop();
+  }
+  const auto server = NewServer(second);
+  ASSERT_THAT(server->Start(), IsOk());
+  EXPECT_THAT(transport->Connect(Peer(Incarnation{1}), Soon()),
+              Fails(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration));
+  ASSERT_OK_AND_ASSIGN(const auto channel, transport->Connect(Peer(Incarnation{2}), Soon()));
+  EXPECT_TRUE(channel->healthy());
+  EXPECT_FALSE(old_channel->healthy());
+  EXPECT_FALSE(old_view->still_pinned());
+  EXPECT_THAT(old_channel->views()->OpenView(record.generation, record.extent),
+              Fails(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable));
+  EXPECT_EQ(old_view->payload()[999], payload[999]);
+  server->Stop();
+}
+
+TEST_F(ShmServerTest, OtherHostsAreOutOfReach) {
+  const auto transport = NewShmTransport({.host_id = "here"}, clock_);
+  PeerAddress peer = Peer(Incarnation{1});
+  EXPECT_FALSE(transport->Reaches(peer));
+  peer.host_id = "there";
+  EXPECT_FALSE(transport->Reaches(peer));
+  peer.host_id = "here";
+  EXPECT_TRUE(transport->Reaches(peer));
+  peer.shm_path = "";
+  EXPECT_FALSE(transport->Reaches(peer));
+}
+
+TEST_F(ShmServerTest, BadOptionsFailAtStart) {
+  FakeTarget target;
+  EXPECT_THAT(NewServer(target, true, 0)->Start(), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(NewServer(target, true, 1 << 20)->Start(),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  ShmServerOptions options;
+  options.socket_path = std::string(200, 'x');
+  EXPECT_THAT(NewShmServer(target, {}, options, clock_, Logger::Null())->Start(),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace moonpool::transport
