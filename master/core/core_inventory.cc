@@ -146,10 +146,10 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
   if (is_live && objects[slot].generation > generation) return unwanted();
   const std::optional<Obituary> obituary = obituaries.Find(part.key_hash);
   if (!obituary.has_value()) return false;
-  const bool may_return =
-      obituary->cause == DeathCause::kEvicted || obituary->cause == DeathCause::kNodeLost;
-  // Of our own generations only the last object may return, not what was given up before its
-  // commit.
+  // What was lost with its node may return with it: nothing was granted there meanwhile. What was
+  // evicted may not, since a newer generation may have been granted its bytes and still be written.
+  // Of our own generations only the last object may, not what was given up before its commit.
+  const bool may_return = obituary->cause == DeathCause::kNodeLost;
   const bool is_own = generation.term() >= own_since;
   const bool is_last = generation == obituary->generation;
   const bool is_dead =

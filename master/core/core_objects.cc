@@ -239,20 +239,16 @@ void CoreState::RecordDeath(SlotIndex slot, uint64_t hash, DeathCause cause, abs
   obituaries.Add(obituary);
 }
 
-void CoreState::ForgetPredecessor(SlotIndex slot, uint64_t hash) {
+bool CoreState::ForgetEvicted(uint64_t hash) {
   std::optional<Obituary> obituary = obituaries.Find(hash);
-  if (!obituary.has_value()) return;
-  if (obituary->cause == DeathCause::kNodeLost) objects[slot].is_scattered = true;
-  if (obituary->cause != DeathCause::kEvicted) return;
+  if (!obituary.has_value() || obituary->cause != DeathCause::kEvicted) return true;
   obituary->dead_up_to = obituary->generation;
   obituaries.Add(*obituary);
-  if (obituary->last_seen_at == 0) return;
   const NodeIndex node = obituary->last_seen_at;
-  if (nodes.records()[node] != nullptr && nodes[node].is_up()) {
-    ForgetAtNode(node, obituary->generation);
-  } else {
-    objects[slot].is_scattered = true;
-  }
+  if (node == 0) return true;
+  if (nodes.records()[node] == nullptr || !nodes[node].is_up()) return false;
+  ForgetAtNode(node, obituary->generation);
+  return true;
 }
 
 uint64_t CoreState::FootprintOf(SlotIndex slot) const {

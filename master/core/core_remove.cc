@@ -41,7 +41,10 @@ RemoveOutcome CoreState::RemoveOne(NamespaceId name_space, absl::string_view key
         name_space, key, obituary.has_value() ? obituary->generation : Generation{1});
     if (going_on != RemoveTicket{}) return {.status = absl::OkStatus(), .ticket = going_on};
     // A node that has not reported all yet may still bring it.
-    if (nodes.incomplete_count() == 0) return {.status = AbsentBecause(hash, key, now)};
+    if (nodes.incomplete_count() == 0) {
+      ForgetEvicted(hash);
+      return {.status = AbsentBecause(hash, key, now)};
+    }
   }
   if (tombstones.size() >= options.max_tombstones) {
     return {.status = LimitReached("unconfirmed removals", options.max_tombstones)};
@@ -63,6 +66,11 @@ RemoveTicket CoreState::Bury(NamespaceId name_space, absl::string_view key, Slot
   if (slot != kNoSlot) {
     BuryObject(ticket, slot, now);
   } else {
+    if (const std::optional<Obituary> obituary = obituaries.Find(hash);
+        obituary.has_value() && obituary->last_seen_at != 0 &&
+        nodes.records()[obituary->last_seen_at] != nullptr) {
+      GatherFree(nodes[obituary->last_seen_at].id, FreeItem{ticket, obituary->generation});
+    }
     obituaries.Add(Obituary{.key_hash = hash,
                             .generation = newest,
                             .dead_up_to = newest,

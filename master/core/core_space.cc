@@ -64,9 +64,7 @@ std::optional<PlacedReplica> CoreState::PlaceOne(const PlacementRequest& request
 
 std::optional<PlacedReplica> CoreState::EvictFor(const PlacementRequest& request, absl::Time now) {
   const uint64_t need = request.size_bytes + kPartHeaderBytes;
-  uint64_t reclaimable = bytes[static_cast<size_t>(ByteUse::kLive)];
-  reclaimable -= std::min(reclaimable, leases.bytes());
-  for (const NodeIndex index : nodes.usable()) reclaimable += nodes[index].free_bytes();
+  const uint64_t reclaimable = ReclaimableFor(request);
   uint64_t evicted = 0;
   uint64_t try_at = need;
   uint64_t try_anyhow_at = kPatience * need;
@@ -84,6 +82,23 @@ std::optional<PlacedReplica> CoreState::EvictFor(const PlacementRequest& request
     }
   }
   return placement.PlaceAnyhow(request);
+}
+
+uint64_t CoreState::ReclaimableFor(const PlacementRequest& request) const {
+  uint64_t live = 0;
+  uint64_t bytes_free = 0;
+  for (const NodeIndex index : nodes.usable()) {
+    const bool is_taken =
+        std::any_of(request.others.begin(), request.others.end(), [&](const PlacedReplica& other) {
+          return std::any_of(other.begin(), other.end(),
+                             [&](const StoredPart& part) { return part.node == index; });
+        });
+    if (is_taken) continue;
+    live += nodes[index].bytes[static_cast<size_t>(ByteUse::kLive)];
+    bytes_free += nodes[index].free_bytes();
+  }
+  const uint64_t all_live = bytes[static_cast<size_t>(ByteUse::kLive)];
+  return bytes_free + std::min(live, all_live - std::min(all_live, leases.bytes()));
 }
 
 CoreState::Evicted CoreState::EvictOne(absl::Time now) {

@@ -92,9 +92,9 @@ struct CoreState {
   // Granted or live -> gone, with an obituary.
   void Erase(SlotIndex slot, DeathCause cause, absl::Time now, const ReleaseRule& rule = {});
   void RecordDeath(SlotIndex slot, uint64_t hash, DeathCause cause, absl::Time now);
-  // The key of this new grant had an object before: its nodes are to forget what is left of it, so
-  // that no inventory brings it back after a removal of the new one.
-  void ForgetPredecessor(SlotIndex slot, uint64_t hash);
+  // An evicted object may have left a record at its node, which is to forget it now, so that no
+  // inventory brings it back. False when the node cannot be told.
+  bool ForgetEvicted(uint64_t hash);
   // Replicas that `goes(replica number)` names leave the object, which keeps others. Returns how
   // many replicas are left; with none left nothing was done.
   template <typename Goes>
@@ -119,6 +119,8 @@ struct CoreState {
                                                            uint64_t size_bytes);
   std::optional<PlacedReplica> PlaceOne(const PlacementRequest& request, absl::Time now);
   std::optional<PlacedReplica> EvictFor(const PlacementRequest& request, absl::Time now);
+  // Bytes that the replica could have if everything went that is not held; an upper bound.
+  uint64_t ReclaimableFor(const PlacementRequest& request) const;
   struct Evicted {
     uint64_t bytes = 0;         // 0: nothing may be evicted
     uint64_t largest_hole = 0;  // on the nodes where something was freed
