@@ -18,7 +18,7 @@ setup:
 demo:
 	@tools/setup.sh build
 	@cmake --preset release --log-level=WARNING
-	@cmake --build --preset release
+	@cmake --build --preset release --target moonpool moonpool-master moonpool-node
 	@tools/demo.sh
 
 test: setup
