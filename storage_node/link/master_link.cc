@@ -226,6 +226,11 @@ absl::Status MasterLink::Execute(const v1::Command& command) {
 
 void MasterLink::OnHeartbeatAck(const v1::HeartbeatAck& ack, absl::Time now) {
   if (!has_session()) return;
+  if (Term{ack.term()} > term_) {
+    term_ = Term{ack.term()};
+    index_.NoteTerm(term_);
+    metrics_.term.Set(term_.value);
+  }
   if (ack.sequence() <= heartbeats_acked_ || ack.sequence() > heartbeats_sent_) return;
   heartbeats_acked_ = ack.sequence();
   last_heard_ = now;

@@ -30,6 +30,9 @@ class NodeTarget final : public transport::Target {
   void DetachViewer(const transport::ViewPins* viewer) override { index_.DetachViewer(viewer); }
 
  private:
+  bool IsKnownTerm(Generation generation) const;
+  absl::Status UnknownTerm(Generation generation) const;
+
   const Incarnation incarnation_;
   ExtentIndex& index_;
   ServeMetrics& metrics_;

@@ -14,6 +14,8 @@ using transport::WriterKind;
 
 class NodeTargetTest : public ::testing::Test {
  protected:
+  NodeTargetTest() { pool_.index().NoteTerm(Term{1}); }
+
   metrics::Registry registry_;
   ServeMetrics metrics_{registry_};
   TestPool pool_;
@@ -43,6 +45,14 @@ TEST_F(NodeTargetTest, RefusalsAreCountedByReason) {
   const std::string text = registry_.Text();
   EXPECT_THAT(text, HasSubstr("moonpool_node_refused_total{reason=\"stale_generation\"} 2"));
   EXPECT_THAT(text, HasSubstr("moonpool_node_refused_total{reason=\"bad_argument\"} 1"));
+}
+
+TEST_F(NodeTargetTest, AForgedTermLocksNobodyOut) {
+  EXPECT_THAT(target_.Claim(Gen(0xffff0000, 1), At(0, 128), WriterKind::kStepwise),
+              Fails(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleTerm));
+  EXPECT_THAT(target_.Claim(Gen(1, 1), At(0, 128), WriterKind::kStepwise), IsOk());
+  pool_.index().NoteTerm(Term{2});
+  EXPECT_THAT(target_.Claim(Gen(2, 1), At(0, 128), WriterKind::kStepwise), IsOk());
 }
 
 TEST_F(NodeTargetTest, AttachedViewersPin) {

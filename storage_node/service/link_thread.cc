@@ -62,9 +62,9 @@ void LinkThread::Run() {
   }
   ReleaseStream();
   // A cancelled stream ends at once; it must not outlive us.
-  while (unended_ > 0) {
-    for (StreamEvent& event : events_->Take(kRoundMax)) {
-      unended_ -= event.kind == StreamEvent::Kind::kEnded ? 1 : 0;
+  while (!streams_.empty()) {
+    for (const StreamEvent& event : events_->Take(kRoundMax)) {
+      if (event.kind == StreamEvent::Kind::kEnded) streams_.erase(event.stream);
     }
   }
 }
@@ -87,7 +87,7 @@ void LinkThread::Handle(StreamEvent& event) {
       }
       return;
     case StreamEvent::Kind::kEnded:
-      --unended_;
+      streams_.erase(event.stream);
       if (is_present) CarryOut(link_->OnDisconnected(event.status, clock_.Now()));
       return;
   }
@@ -106,8 +106,10 @@ void LinkThread::CarryOut(LinkOutput out) {
     ReleaseStream();
     unwritten_ = 0;
     owes_read_ = false;
-    stream_ = SessionStream::Start(++stream_id_, *out.connect, events_);
-    ++unended_;
+    auto stream = std::make_unique<SessionStream>(++stream_id_, *out.connect, events_);
+    stream_ = stream.get();
+    streams_.emplace(stream_id_, std::move(stream));
+    stream_->Start();
     // The stream takes messages at once and breaks when there is no connection.
     LinkOutput first = link_->OnConnected(clock_.Now());
     for (v1::NodeMessage& message : first.send) out.send.push_back(std::move(message));

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -56,11 +57,11 @@ class LinkThread {
   const std::shared_ptr<StreamEvents> events_;
 
   // Of the thread alone.
-  SessionStream* stream_ = nullptr;  // owns itself; ours until released
+  absl::flat_hash_map<uint64_t, std::unique_ptr<SessionStream>> streams_;  // until their kEnded
+  SessionStream* stream_ = nullptr;  // the present one, until it is released
   uint64_t stream_id_ = 0;           // of the newest
   size_t unwritten_ = 0;             // messages given to it and not yet written
   bool owes_read_ = false;           // ReadNext is put off until there is room
-  int unended_ = 0;                  // streams whose kEnded is still to come
 
   mutable absl::Mutex mutex_;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -27,14 +27,11 @@ SessionStream::SessionStream(uint64_t id, const std::string& address,
       channel_(Connect(address)),
       stub_(v1::MembershipService::NewStub(channel_)) {}
 
-SessionStream* SessionStream::Start(uint64_t id, const std::string& address,
-                                    std::shared_ptr<StreamEvents> events) {
-  auto* const stream = new SessionStream(id, address, std::move(events));
-  stream->stub_->async()->Session(&stream->context_, stream);
-  stream->AddHold();  // ours, until Release
-  stream->ReadNext();
-  stream->StartCall();
-  return stream;
+void SessionStream::Start() {
+  stub_->async()->Session(&context_, this);
+  AddHold();  // until Release
+  ReadNext();
+  StartCall();
 }
 
 // gRPC may call back from within StartWrite, so never under the lock.
@@ -80,8 +77,9 @@ void SessionStream::Release(bool is_broken) {
 }
 
 void SessionStream::OnDone(const grpc::Status& status) {
-  events_->Post({.kind = StreamEvent::Kind::kEnded, .stream = id_, .status = FromGrpc(status)});
-  delete this;
+  // Whoever takes this event destroys the stream, perhaps before Post has returned.
+  const std::shared_ptr<StreamEvents> events = events_;
+  events->Post({.kind = StreamEvent::Kind::kEnded, .stream = id_, .status = FromGrpc(status)});
 }
 
 }  // namespace moonpool::storage_node

@@ -1,9 +1,10 @@
 // One stream to a master (MembershipService.Session), with its own connection.
 //
-//   SessionStream* stream = SessionStream::Start(id, "10.0.0.1:7400", events);
-//   stream->Write(message);      // one kWritten each
-//   stream->ReadNext();          // one kMessage, or kBroken
-//   stream->Release(...);        // after kBroken, or to give up; then kEnded comes
+//   SessionStream stream(id, "10.0.0.1:7400", events);
+//   stream.Start();
+//   stream.Write(message);      // one kWritten each
+//   stream.ReadNext();          // one kMessage, or kBroken
+//   stream.Release(...);        // after kBroken, or to give up; then kEnded comes
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -19,23 +20,22 @@
 
 namespace moonpool::storage_node {
 
-// Owns itself: deleted when gRPC is done with it, after Release. Write, ReadNext and Release
-// belong to one thread (`link`); what gRPC calls runs on its threads and only posts events.
+// All public methods belong to one thread (`link`); what gRPC calls runs on its threads and only
+// posts events. Destroyed on the link thread, too, and only after its kEnded: gRPC's threads cannot
+// take down the connection they run for.
 class SessionStream final : public grpc::ClientBidiReactor<v1::NodeMessage, v1::MasterMessage> {
  public:
-  // Returns at once; a connection that cannot be made is a stream that breaks.
-  static SessionStream* Start(uint64_t id, const std::string& address,
-                              std::shared_ptr<StreamEvents> events);
+  SessionStream(uint64_t id, const std::string& address, std::shared_ptr<StreamEvents> events);
 
+  // Returns at once and reads; a connection that cannot be made is a stream that breaks.
+  void Start();
   void Write(v1::NodeMessage message);
   // One at a time.
   void ReadNext() { StartRead(&incoming_); }
-  // The pointer is void afterwards. A stream that is not broken is cancelled.
+  // Once, and nothing else afterwards. A stream that is not broken is cancelled.
   void Release(bool is_broken);
 
  private:
-  SessionStream(uint64_t id, const std::string& address, std::shared_ptr<StreamEvents> events);
-
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnDone(const grpc::Status& status) override;

@@ -72,10 +72,10 @@ class TestPool {
     ASSIGN_OR_RETURN(const auto claim, Claim(generation, extent));
     if (!claim->BeginStep()) return absl::AbortedError("superseded");
     std::memset(claim->payload().data(), static_cast<int>(fill), claim->payload().size());
+    transport::SealRecord record = RecordFor(generation, extent, key);
+    record.payload_checksum = Checksum(claim->payload());  // in the step: the bytes are ours
     claim->EndStep();
     claim->SetWritten();
-    transport::SealRecord record = RecordFor(generation, extent, key);
-    record.payload_checksum = Checksum(claim->payload());
     return index_.Seal(record);
   }
 
