@@ -79,12 +79,15 @@ void CoreState::Report(const ReportedPart& reported) {
   if (!IsPlausible(sealed, node)) return;
   const std::optional<NamespaceId> name_space = namespaces.FindOrAdd(sealed.name_space);
   if (!name_space.has_value()) return;
-  if (sealed.generation.term() > term) RaiseTerm(sealed.generation.term());
+  // Registering has raised the term above all that the node was told: this one is forged.
+  if (sealed.generation.term() > term) return ForgetAtNode(reported.node, sealed.generation);
   ReportedPart part = reported;
   part.name_space = *name_space;
   part.key_hash = KeyHash(*name_space, sealed.key);
   const SlotIndex slot = objects.Find(part.key_hash, *name_space, sealed.key);
   if (slot != kNoSlot && objects.FindGeneration(slot, sealed.generation) != nullptr) {
+    // No part of this object, whoever wrote it: all of them say how large it is.
+    if (objects[slot].size_bytes != sealed.object_bytes) return;
     bool is_known = false;
     objects.ForEachPart(slot, [&](const StoredPart& stored) {
       is_known = is_known || SamePlace(stored, ToStored(part));
@@ -128,7 +131,9 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
   const Generation generation = part.sealed->generation;
   const RemoveTicket removal = tombstones.Covering(part.name_space, part.sealed->key, generation);
   if (removal != RemoveTicket{}) {
-    const bool is_still_leased = part.now < tombstones.Find(removal)->holders_told_at;
+    const Tombstone& stone = *tombstones.Find(removal);
+    const bool is_still_leased =
+        part.now < stone.holders_told_at && generation == stone.held_generation;
     if (!is_still_leased) {
       GatherFree(nodes[part.node].id, FreeItem{removal, generation});
       FlushFrees(part.now);

@@ -270,7 +270,10 @@ class Model {
     for (const FreeCommand& command : effects.frees) {
       for (const Generation generation : command.generations) {
         for (const auto& [key, held] : held_) {
-          ASSERT_FALSE(held.until > now_ && held.location.generation == generation) << key;
+          if (held.until <= now_ || held.location.generation != generation) continue;
+          for (const Replica& replica : held.location.replicas) {
+            for (const Part& part : replica.parts) ASSERT_NE(part.node, command.node) << key;
+          }
         }
       }
       FakeNode* node = NodeOf(command.node);
