@@ -33,7 +33,11 @@ struct ShmServerOptions {
   // At most 107 bytes. A stale socket of a dead server is replaced, a live one is an error.
   std::string socket_path;
   unsigned socket_mode = 0600;
-  // Same user only: hand out writable memory to peers that ask for it.
+  // Same user only: hand out writable memory to peers that ask for it. The node cannot stop such a
+  // writer: its bytes stay claimed until it seals, releases or dies. When the node dies instead, a
+  // writer notices before its next step of a copy; one that is stopped in the very middle of a step
+  // and goes on after the node's next life has given the bytes away damages them (their readers'
+  // checksums tell). False: every payload goes through the socket, and no client can do that.
   bool mapped_writers = true;
   // Views that one peer process may hold at a time. 1 to 65536.
   uint32_t pin_slots = 4096;

@@ -18,6 +18,7 @@
 #include "transport/stream/connect.h"
 #include "transport/testing/conformance_scene.h"
 #include "transport/testing/fake_target.h"
+#include "transport/testing/hostile_peer.h"
 
 namespace moonpool::transport {
 namespace {
@@ -187,6 +188,42 @@ TEST_F(ShmServerTest, NextLifeOfTheNodeIsAnotherPeer) {
   EXPECT_THAT(old_channel->views()->OpenView(record.generation, record.extent),
               Fails(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable));
   EXPECT_EQ(old_view->payload()[999], payload[999]);
+  server->Stop();
+}
+
+// Its claim would go with the connection, and nothing keeps a slow writer from writing after that.
+TEST_F(ShmServerTest, MappedWriterIsNeverClosedForBeingSlow) {
+  FakeTarget target;
+  ShmServerOptions options;
+  options.socket_path = path_;
+  options.limits.stall_timeout = absl::Milliseconds(50);
+  const auto server = NewShmServer(target, {}, options, clock_, Logger::Null());
+  ASSERT_THAT(server->Start(), IsOk());
+  const auto greeted = [&] {
+    const SocketAddress address = *UnixAddress(path_);
+    HostilePeer peer(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(
+        connect(peer.fd(), reinterpret_cast<const sockaddr*>(&address.storage), address.length), 0);
+    EXPECT_TRUE(peer.Send([&](std::byte* to) {
+      return EncodeHello(HelloFor(target.incarnation(), 0, kHelloMappedWriter), 1, to);
+    }));
+    EXPECT_TRUE(peer.TakeAnswer().has_value());
+    return peer;
+  };
+  HostilePeer writer = greeted();
+  HostilePeer other = greeted();
+  const SealRecord record = RecordAt(0, 1000, 1);
+  ASSERT_TRUE(writer.Send([&](std::byte* to) {
+    return EncodeExtentRequest(FrameType::kClaim, 0, 2, {record.generation, record.extent}, to);
+  }));
+  ASSERT_TRUE(writer.TakeAnswer().has_value());
+  ASSERT_TRUE(writer.Send(std::string("MP")) &&
+              other.Send(std::string("MP")));  // both stop in the middle of a frame
+  EXPECT_TRUE(other.SeesClose());
+  EXPECT_EQ(server->counters().connections_open, 1u);
+  EXPECT_EQ(target.open_claims(), 1u);
+  writer.Close();
+  EXPECT_TRUE(Eventually([&] { return target.open_claims() == 0; }));
   server->Stop();
 }
 

@@ -5,7 +5,8 @@
 // mapping (or sends the payload through the socket where the node gives no writable memory), and
 // seals: two small round trips for a whole batch.
 //
-// All channels of one transport to one life of a node share the mapping and the pins.
+// All channels of one transport to one life of a node share the mapping and the pins. After a fork
+// only the parent goes on using them; a child that lives on keeps the parent's pins alive.
 #pragma once
 
 #include <cstddef>

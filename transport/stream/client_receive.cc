@@ -1,6 +1,7 @@
 // The receiving half of a client's stream.
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,9 @@ constexpr uint64_t kProgressBytes = 4 << 20;
 // A payload that is copied out of the input buffer is at most this long; a longer one is received
 // in place.
 constexpr uint64_t kBufferedPayloadMax = 8 * 1024;
+// Copied into mapped memory between two looks at the connection; large enough for the copy to
+// bypass the cache.
+constexpr size_t kMappedStepBytes = 1 << 20;
 constexpr size_t kReadOkFrameBytes = Padded(kFrameHeaderBytes);
 constexpr size_t kReadOkBytes = kReadOkFrameBytes + kPartHeaderBytes;
 
@@ -229,25 +233,31 @@ void ClientStream::FinishRead() {
 }
 
 // The extent is ours (or sealed already, then the record only needs its checksum again): fill it
-// and seal it.
+// and seal it. It is ours as long as the connection is there: the look at it before each step keeps
+// a client that was stopped in between from writing into what has got another owner meanwhile.
 void ClientStream::CopyMapped(const absl::Status& claimed) {
   WriteOp* const op = Front().write;
   const Extent& extent = op->record.extent;
   const bool is_sealed = claimed.code() == absl::StatusCode::kAlreadyExists;
   if (!claimed.ok() && !is_sealed) return FinishFront(claimed);
   const MutableBytes part = is_sealed ? MutableBytes{} : mapped_->Writable(extent);
-  ChecksumStream checksum;
+  into_checksum_.Reset();
+  SpanCursor<const std::byte> from(op->from);
   size_t at = kPartHeaderBytes;
-  for (const ConstBytes piece : op->from) {
+  while (from.remaining() > 0) {
+    const ConstBytes piece = from.Next(kMappedStepBytes);
     if (is_sealed) {
-      checksum.Update(piece);
+      into_checksum_.Update(piece);
+    } else if (IsOpen(fd_.get())) {
+      into_checksum_.CopyAndUpdate(part.data() + at, piece);
     } else {
-      checksum.CopyAndUpdate(part.data() + at, piece);
+      return Fail(SocketError("write into mapped memory", ECONNRESET));
     }
     at += piece.size();
+    from.Advance(piece.size());
   }
   moved_bytes_ += extent.payload_bytes();
-  op->record.payload_checksum = checksum.Finish();
+  op->record.payload_checksum = into_checksum_.Finish();
   ++head_;
   Push(Kind::kSeal, nullptr, op);
 }

@@ -89,6 +89,8 @@ uint32_t ServerConnection::wanted_events() const {
 }
 
 bool ServerConnection::IsOverdue(absl::Time now) {
+  // Closing gives the bytes to others, and a mapped writer that is only slow would still write.
+  if (mapped_claims_ > 0) return false;
   const StreamServerLimits& limits = scope_.limits;
   bool overdue = false;
   if (state_ == State::kHandshake) {

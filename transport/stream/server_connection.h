@@ -53,7 +53,8 @@ class ServerConnection {
 
   int fd() const { return fd_.get(); }
   uint32_t wanted_events() const;  // of epoll
-  // Overdue in its handshake, stalled, or idle for too long. Counts it.
+  // Overdue in its handshake, stalled, or idle for too long; never while it holds a mapped claim.
+  // Counts it.
   bool IsOverdue(absl::Time now);
 
  private:
@@ -99,6 +100,8 @@ class ServerConnection {
   void OnClaim(uint64_t request_id, const ExtentRequest& request);
   void OnSeal(uint64_t request_id, const SealRecord& record);
   void OnRelease(uint64_t request_id, const ExtentRequest& request);
+  void HoldClaim(const ExtentKey& key, std::shared_ptr<WriteClaim> claim, WriterKind kind);
+  void DropClaim(const ExtentKey& key);
   absl::StatusOr<std::shared_ptr<WriteClaim>> ClaimExtent(const ExtentRequest& request,
                                                           WriterKind kind);
   void Answer(FrameType request, uint64_t request_id, const absl::Status& status);
@@ -134,6 +137,7 @@ class ServerConnection {
   } incoming_;
   // Claimed or written, and not sealed: given up when the connection closes.
   absl::flat_hash_map<ExtentKey, HeldClaim> claims_;
+  size_t mapped_claims_ = 0;
 };
 
 }  // namespace moonpool::transport

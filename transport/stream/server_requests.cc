@@ -82,9 +82,22 @@ void ServerConnection::OnRead(uint64_t request_id, const ExtentRequest& request)
   output_.Commit(EncodePadding(part->size(), output_.Reserve()));
 }
 
+void ServerConnection::HoldClaim(const ExtentKey& key, std::shared_ptr<WriteClaim> claim,
+                                 WriterKind kind) {
+  if (kind == WriterKind::kMapped) ++mapped_claims_;
+  claims_[key] = {std::move(claim), kind};
+}
+
+void ServerConnection::DropClaim(const ExtentKey& key) {
+  const auto held = claims_.find(key);
+  if (held == claims_.end()) return;
+  if (held->second.kind == WriterKind::kMapped) --mapped_claims_;
+  claims_.erase(held);
+}
+
 absl::StatusOr<std::shared_ptr<WriteClaim>> ServerConnection::ClaimExtent(
     const ExtentRequest& request, WriterKind kind) {
-  claims_.erase({request.generation, request.extent});  // a repeated op starts over
+  DropClaim({request.generation, request.extent});  // a repeated op starts over
   if (claims_.size() >= scope_.limits.claims_max) {
     return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
                      absl::StrCat("connection holds ", claims_.size(), " unsealed extents"),
@@ -151,7 +164,7 @@ void ServerConnection::FinishPayload(const absl::Status& status) {
   std::shared_ptr<WriteClaim> claim = std::move(incoming_.claim);
   if (status.ok() && claim != nullptr) {
     claim->SetWritten();
-    claims_[incoming_.key] = {std::move(claim), WriterKind::kStepwise};
+    HoldClaim(incoming_.key, std::move(claim), WriterKind::kStepwise);
   }
   if (status.ok() && (header.flags & kFlagQuiet) != 0) return;
   Answer(FrameType::kWrite, header.request_id, status);
@@ -167,7 +180,7 @@ void ServerConnection::OnClaim(uint64_t request_id, const ExtentRequest& request
   auto claim = ClaimExtent(request, WriterKind::kMapped);
   const absl::Status status = claim.status();
   if (claim.ok()) {
-    claims_[{request.generation, request.extent}] = {*std::move(claim), WriterKind::kMapped};
+    HoldClaim({request.generation, request.extent}, *std::move(claim), WriterKind::kMapped);
   }
   Answer(FrameType::kClaim, request_id, status);
 }
@@ -179,13 +192,13 @@ void ServerConnection::OnSeal(uint64_t request_id, const SealRecord& record) {
     held->second.claim->SetWritten();
   }
   const absl::Status status = scope_.target.Seal(record);
-  if (held != claims_.end()) claims_.erase(held);
+  DropClaim({record.generation, record.extent});
   Answer(FrameType::kSeal, request_id, status);
 }
 
 void ServerConnection::OnRelease(uint64_t request_id, const ExtentRequest& request) {
   scope_.counters.releases.Add(1);
-  claims_.erase({request.generation, request.extent});
+  DropClaim({request.generation, request.extent});
   Answer(FrameType::kRelease, request_id, absl::OkStatus());
 }
 

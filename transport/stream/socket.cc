@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -94,6 +95,11 @@ bool IsQuiet(int fd, size_t expected) {
   const ssize_t received = recv(fd, bytes, looked_for, MSG_PEEK | MSG_DONTWAIT);
   if (received < 0) return WouldBlock(errno) || errno == EINTR;
   return received > 0 && static_cast<size_t>(received) <= expected;
+}
+
+bool IsOpen(int fd) {
+  pollfd look{fd, POLLRDHUP, 0};
+  return poll(&look, 1, 0) == 0;
 }
 
 std::string SocketAddress::ToString() const {

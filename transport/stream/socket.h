@@ -50,6 +50,9 @@ absl::StatusOr<size_t> Send(int fd, absl::Span<const iovec> vectors,
 // the `expected` bytes (less than 64).
 bool IsQuiet(int fd, size_t expected = 0);
 
+// False once the peer has closed, also when there is still something to read.
+bool IsOpen(int fd);
+
 // A parsed "host:port" or path of a Unix socket.
 struct SocketAddress {
   sockaddr_storage storage = {};
