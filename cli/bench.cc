@@ -65,15 +65,17 @@ absl::StatusOr<Plan> MakePlan(const Session& session, const Arguments& arguments
   return plan;
 }
 
-absl::StatusOr<Outcome> Measure(const Plan& plan, const Arguments& arguments) {
+absl::StatusOr<Outcome> Measure(const Plan& plan, const Arguments& arguments,
+                                const dev::StopFd& stop) {
   const SteadyClock clock;
   const auto rounds = static_cast<uint64_t>(arguments.rounds);
   Progress progress("bench", plan.cases.size() * rounds, clock);
   bench::RoundsOptions options;
   options.rounds = arguments.rounds;
   options.time_per_case = absl::Seconds(arguments.seconds);
-  options.on_progress = [&progress](size_t done, const std::string& name) {
+  options.on_progress = [&progress, &stop](size_t done, const std::string& name) {
     progress.Update(done, name);
+    return stop.is_requested() ? absl::CancelledError("interrupted") : absl::OkStatus();
   };
   Outcome outcome;
   ASSIGN_OR_RETURN(outcome.cases, bench::RunRounds(plan.cases, options));
@@ -83,16 +85,18 @@ absl::StatusOr<Outcome> Measure(const Plan& plan, const Arguments& arguments) {
 
 // Against a cluster of its own, unless --master names one.
 absl::StatusOr<Outcome> Bench(const Session& session, const Arguments& arguments, bool has_master) {
+  const dev::StopFd stop;
   std::vector<std::string> masters = session.masters;
   std::unique_ptr<dev::DevCluster> cluster;
   if (!has_master && arguments.suite != "limits") {
     const uint64_t dram_bytes =
         arguments.dram_bytes > 0 ? arguments.dram_bytes : bench::DataSuite::NeededBytes({});
-    ASSIGN_OR_RETURN(cluster, dev::DevCluster::Start({.nodes = 1, .dram_bytes = dram_bytes}));
+    ASSIGN_OR_RETURN(cluster, dev::DevCluster::Start(
+                                  {.nodes = 1, .dram_bytes = dram_bytes, .stop_fd = stop.fd()}));
     masters = {cluster->master_address()};
   }
   ASSIGN_OR_RETURN(const Plan plan, MakePlan(session, arguments, masters));
-  return Measure(plan, arguments);
+  return Measure(plan, arguments, stop);
 }
 
 std::string Range(const bench::Samples& samples, const char* format) {

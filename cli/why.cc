@@ -65,8 +65,6 @@ void PrintText(const std::string& key, const v1::WhyResponse& why) {
   absl::PrintF("%s: %s\n", KeyToText(key), state);
   if (!why.explanation().empty()) absl::PrintF("  %s\n", why.explanation());
   if (why.size_bytes() > 0) absl::PrintF("  size        %s\n", HumanBytes(why.size_bytes()));
-  if (why.ago_ms() > 0) absl::PrintF("  since       %s\n", HumanDuration(why.ago_ms()));
-  if (!why.policy().empty()) absl::PrintF("  policy      %s\n", why.policy());
   NodeNames names = NamesOf(why);
   for (const v1::Replica& replica : why.replicas()) {
     absl::PrintF("  replica     %s\n", DescribeReplica(replica, names));

@@ -1,6 +1,7 @@
 #include "bench/suite/rounds.h"
 
 #include "common/error.h"
+#include "common/status_macros.h"
 
 namespace moonpool::bench {
 namespace {
@@ -25,7 +26,7 @@ absl::StatusOr<std::vector<CaseResult>> RunRounds(const std::vector<Case>& cases
   size_t done = 0;
   for (int round = 0; round < options.rounds; ++round) {
     for (size_t i = 0; i < cases.size(); ++i) {
-      options.on_progress(done++, cases[i].name);
+      RETURN_IF_ERROR(options.on_progress(done++, cases[i].name));
       const absl::StatusOr<Reading> reading = cases[i].measure(options.time_per_case);
       if (!reading.ok()) return Annotate(reading.status(), cases[i].name);
       if (reading->rate > 0) results[i].rate.Add(reading->rate);

@@ -36,9 +36,9 @@ struct CaseResult {
 struct RoundsOptions {
   int rounds = 5;
   absl::Duration time_per_case = absl::Milliseconds(200);
-  // Before each measurement: how many are done, and which comes.
-  std::function<void(size_t done, const std::string& name)> on_progress = [](size_t,
-                                                                             const std::string&) {};
+  // Before each measurement: how many are done, and which comes. Not OK: that ends the rounds.
+  std::function<absl::Status(size_t done, const std::string& name)> on_progress =
+      [](size_t, const std::string&) { return absl::OkStatus(); };
 };
 
 // One sample per round and case, in order of the cases; the first error ends it.

@@ -2,6 +2,7 @@
 // other things, and nothing is interrupted.
 #pragma once
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 
@@ -29,6 +30,10 @@ class StopFd {
   StopFd& operator=(const StopFd&) = delete;
 
   int fd() const { return fd_.get(); }
+  bool is_requested() const {
+    pollfd wait = {fd_.get(), POLLIN, 0};
+    return poll(&wait, 1, 0) > 0;
+  }
 
  private:
   sigset_t old_;
