@@ -102,8 +102,8 @@ std::vector<absl::Status> PutCall::Run(absl::Span<const PutItem> values) {
   }
   const absl::Status ended = context_.Check(session_.clock());
   for (Item* item : At(Stage::kPending)) {
-    Finish(*item,
-           ended.ok() || absl::IsUnavailable(item->failure) ? OutcomeOf(item->failure) : ended);
+    // At the deadline, what stood in the way says more than that the time is over.
+    Finish(*item, absl::IsCancelled(ended) ? ended : OutcomeOf(item->failure));
   }
   return results;
 }

@@ -24,8 +24,9 @@ namespace moonpool::client {
 // by one of its own generations is a success.
 //
 // Cancelled: open grants are aborted with one short call (kCancelAbortTimeout). At the deadline
-// there is no time for that: the master takes the grants back at their own deadline, and until then
-// answers other writers of these keys BEING_WRITTEN.
+// there is no time for that, and the answer of a StartPuts that was cut off is not known: the
+// master takes these grants back at their own deadline, and until then answers other writers of the
+// keys BEING_WRITTEN.
 std::vector<absl::Status> PutMany(Session& session, absl::Span<const PutItem> items,
                                   const PutOptions& options, const CallContext& context);
 

@@ -252,6 +252,15 @@ TEST_F(PutPathTest, CancelledItGivesItsGrantsBack) {
   EXPECT_EQ(pool_.master.open_grants(), 0u);
 }
 
+TEST_F(PutPathTest, CancelledBetweenAttemptsItEndsCancelled) {
+  for (const auto& node : pool_.nodes.all()) node->faults.is_dead = true;
+  CancelSource source;
+  pool_.waiter.on_wait = [&] { source.Cancel(); };
+  EXPECT_THAT(Put("a", "alpha", {.call = {.cancel = source.token()}}),
+              Fails(absl::StatusCode::kCancelled, ErrorReason::kCancelledByCaller));
+  EXPECT_EQ(pool_.master.open_grants(), 0u);
+}
+
 TEST_F(PutPathTest, BackPressureIsWaitedFor) {
   for (const auto& node : pool_.nodes.all()) {
     node->faults.outstanding_max = 1;
