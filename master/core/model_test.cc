@@ -113,6 +113,10 @@ class Model {
     node.is_connected = true;
     node.inbox.clear();
     node.outbox.clear();
+    // All that are in session hear of a term that this has raised, before they see its grants.
+    for (const auto& other : nodes_) {
+      if (other->is_connected) other->description.highest_term_seen = registration->term;
+    }
     node.description.highest_term_seen = registration->term;
     const std::vector<SealedPart> parts = node.Inventory();
     const size_t half = random_.Below(parts.size() + 1);

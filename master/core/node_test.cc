@@ -223,6 +223,7 @@ TEST(Seal, OfAnAbortedGrantIsForgottenAtTheNode) {
   const NodeHandle n1 = pool.AddNode("n1", 10 * kBlock);
   const Grant grant = pool.Grab("a", 10);
   ASSERT_THAT(pool.Abort(grant), IsOk());
+  ASSERT_EQ(pool.TakeFrees().size(), 1u) << "it may have been sealed";
   pool.Report(n1, CoreFixture::Sealed("a", 10, grant, n1.id));
   EXPECT_FALSE(pool.Exists("a").ok());
   const auto frees = pool.TakeFrees();
