@@ -45,11 +45,11 @@ void PrintText(const v1::ListNodesResponse& list) {
                {"objects", Align::kRight},
                {"used", Align::kRight},
                {"capacity", Align::kRight},
-               {"full", Align::kRight},
-               {"heard", Align::kRight},
+               {"full", Align::kRight, Fit::kDrop},
+               {"heard", Align::kRight, Fit::kDrop},
                {"tcp"},
                {"rack", Align::kLeft, Fit::kDrop},
-               {"shared memory", Align::kLeft, Fit::kShrink}});
+               {"shared memory", Align::kLeft, Fit::kDrop}});
   for (const v1::NodeStatus& node : list.nodes()) {
     const double full = node.capacity_bytes() == 0
                             ? 0

@@ -66,8 +66,8 @@ void PrintText(const Listing& listing) {
                {"nodes", Align::kLeft, Fit::kShrink},
                {"parts", Align::kRight, Fit::kDrop},
                {"replicas", Align::kRight, Fit::kDrop},
-               {"children", Align::kRight},
-               {"leased"},
+               {"children", Align::kRight, Fit::kDrop},
+               {"leased", Align::kLeft, Fit::kDrop},
                {"parent", Align::kLeft, Fit::kShrink},
                {"generation", Align::kLeft, Fit::kDrop}});
   for (const v1::ObjectEntry& object : listing.objects) {

@@ -47,17 +47,24 @@ TEST(Table, ColumnsAreAsWideAsTheirContent) {
             "node-2   4096  short                        remark\n");
 }
 
-TEST(Table, ShrinksKeysInTheMiddleFirst) {
-  EXPECT_EQ(SampleTable().Render(40),
-            "name    bytes  key                note\n"
-            "n1         12  a-very-l…h-an-end  x\n"
-            "node-2   4096  short              remark\n");
+TEST(Table, ShrinksKeysInTheMiddle) {
+  EXPECT_EQ(SampleTable().Render(48),
+            "name    bytes  key                        note\n"
+            "n1         12  a-very-long-…-with-an-end  x\n"
+            "node-2   4096  short                      remark\n");
 }
 
-TEST(Table, DropsColumnsWhenShrinkingIsNotEnough) {
-  EXPECT_EQ(SampleTable().Render(28),
+TEST(Table, DropsColumnsBeforeKeysBecomeUnreadable) {
+  EXPECT_EQ(SampleTable().Render(40),
             "name    bytes  key\n"
-            "n1         12  a-ve…n-end\n"
+            "n1         12  a-very-long-…-with-an-end\n"
+            "node-2   4096  short\n");
+}
+
+TEST(Table, ShrinksFurtherWhenThereIsNothingToDrop) {
+  EXPECT_EQ(SampleTable().Render(26),
+            "name    bytes  key\n"
+            "n1         12  a-ver…n-end\n"
             "node-2   4096  short\n");
 }
 

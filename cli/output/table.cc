@@ -11,7 +11,8 @@ namespace moonpool::cli {
 namespace {
 
 constexpr size_t kGap = 2;
-constexpr size_t kShrinkMin = 10;  // a column that shrinks keeps at least this much
+constexpr size_t kReadable = 24;  // of a column that shrinks
+constexpr size_t kShrinkMin = 8;  // at last
 
 size_t LineWidth(const std::vector<size_t>& widths) {
   size_t shown = 0;
@@ -45,28 +46,38 @@ void Table::AddRow(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
+// The widest of the columns that may shrink gives first.
+void Table::Shrink(size_t width, size_t least, std::vector<size_t>* widths) const {
+  while (LineWidth(*widths) > width) {
+    size_t widest = columns_.size();
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      if (columns_[i].fit != Fit::kShrink || (*widths)[i] <= least) continue;
+      if (widest == columns_.size() || (*widths)[i] > (*widths)[widest]) widest = i;
+    }
+    if (widest == columns_.size()) return;
+    --(*widths)[widest];
+  }
+}
+
 std::vector<size_t> Table::FittedWidths(size_t width) const {
-  std::vector<size_t> widths;
+  std::vector<size_t> full;
   for (size_t i = 0; i < columns_.size(); ++i) {
     size_t widest = DisplayWidth(columns_[i].title);
     for (const auto& row : rows_) widest = std::max(widest, DisplayWidth(row[i]));
-    widths.push_back(widest);
+    full.push_back(widest);
   }
-  if (width == 0) return widths;
+  if (width == 0) return full;
 
-  // The widest of the columns that may shrink gives first.
-  while (LineWidth(widths) > width) {
-    size_t widest = columns_.size();
-    for (size_t i = 0; i < columns_.size(); ++i) {
-      if (columns_[i].fit != Fit::kShrink || widths[i] <= kShrinkMin) continue;
-      if (widest == columns_.size() || widths[i] > widths[widest]) widest = i;
-    }
-    if (widest == columns_.size()) break;
-    --widths[widest];
-  }
+  // Columns go, from the right, before keys become hard to read.
+  std::vector<size_t> widths = full;
+  Shrink(width, kReadable, &widths);
   for (size_t i = columns_.size(); i-- > 0 && LineWidth(widths) > width;) {
-    if (columns_[i].fit == Fit::kDrop) widths[i] = 0;
+    if (columns_[i].fit != Fit::kDrop) continue;
+    full[i] = 0;
+    widths = full;
+    Shrink(width, kReadable, &widths);
   }
+  Shrink(width, kShrinkMin, &widths);
   return widths;
 }
 

@@ -39,6 +39,7 @@ class Table {
 
  private:
   std::vector<size_t> FittedWidths(size_t width) const;
+  void Shrink(size_t width, size_t least, std::vector<size_t>* widths) const;
   void AppendLine(const std::vector<std::string>& cells, const std::vector<size_t>& widths,
                   std::string* out) const;
 
