@@ -2,8 +2,8 @@
 //
 // A read is a copy out of the mapping, hashed on the way, without a message. A view is a pin in
 // shared memory (no system call). A put claims its extents over the Unix socket, copies into the
-// mapping (or sends the payload through the socket where the node gives no writable memory), and
-// seals: two small round trips for a whole batch.
+// mapping, and seals: two small round trips for a whole batch. Payloads under 16 KiB, and all of
+// them where the node gives no writable memory, travel through the socket instead: one round trip.
 //
 // All channels of one transport to one life of a node share the mapping and the pins. After a fork
 // only the parent goes on using them; a child that lives on keeps the parent's pins alive.

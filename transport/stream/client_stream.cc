@@ -13,6 +13,9 @@ namespace {
 constexpr size_t kInputBytes = 64 * 1024;
 static_assert(kInputBytes >= 2 * kFrameBytesMax);
 
+// Less is sent through the socket: two more copies cost less than the round trip of a claim.
+constexpr uint64_t kMappedPayloadMin = 16 * 1024;
+
 }  // namespace
 
 ClientStream::ClientStream(UniqueFd fd, const HelloRequest& hello, Limits limits,
@@ -57,7 +60,9 @@ absl::Status ClientStream::Add(WriteOp* op) {
   RETURN_IF_ERROR(CheckRoom(op->record.extent.payload_bytes()));
   ++outstanding_;
   outstanding_bytes_ += op->record.extent.payload_bytes();
-  const bool is_mapped = mapped_ != nullptr && !mapped_->Writable(op->record.extent).empty();
+  const Extent& extent = op->record.extent;
+  const bool is_mapped = mapped_ != nullptr && extent.payload_bytes() >= kMappedPayloadMin &&
+                         !mapped_->Writable(extent).empty();
   Push(is_mapped ? Kind::kClaim : Kind::kWrite, nullptr, op);
   return absl::OkStatus();
 }
