@@ -84,6 +84,10 @@ void Handlers::CloseSession(NodeSession& session, absl::Time now) {
 }
 
 void Handlers::Settle(absl::Time now) {
+  if (core_.term() != told_term_) {
+    told_term_ = core_.term();
+    sessions_.TellTerm();
+  }
   bool is_changed = SendEffects();
   if (core_.change_count() != seen_changes_) is_changed = true;
   seen_changes_ = core_.change_count();

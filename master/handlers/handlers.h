@@ -124,6 +124,7 @@ class Handlers {
   Waiters waiters_;
   SessionTable sessions_;
   uint64_t seen_changes_ = 0;
+  Term told_term_;  // what all sessions have been told, or are about to be
   absl::Time next_tick_;
   bool waiters_changed_core_ = false;
   bool is_shut_down_ = false;

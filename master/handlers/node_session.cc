@@ -122,6 +122,7 @@ void NodeSession::OnRegister(const v1::Register& message, absl::Time now) {
   v1::Registered* registered = answer.mutable_registered();
   SetVersion(registered->mutable_version());
   registered->set_term(registration->term.value);
+  told_term_ = registration->term;
   registered->set_node_id(node_.value);
   registered->set_heartbeat_interval_ms(ToWireMs(table_.options().heartbeat_interval));
   registered->set_session_timeout_ms(ToWireMs(table_.options().session_timeout));
@@ -226,6 +227,13 @@ void NodeSession::SendFree(const FreeCommand& command) {
   Queue(std::move(message));
 }
 
+void NodeSession::TellTerm() {
+  if (state_ == State::kNew || state_ == State::kEnded || told_term_ == core_.term()) return;
+  told_term_ = core_.term();
+  if (!heartbeat_to_ack_.has_value()) heartbeat_to_ack_ = 0;
+  on_ready_();
+}
+
 void NodeSession::Queue(v1::MasterMessage message) {
   queue_.push_back(std::move(message));
   on_ready_();
@@ -236,6 +244,7 @@ std::optional<v1::MasterMessage> NodeSession::TakeMessage() {
   if (state_ != State::kEnded && state_ != State::kNew && heartbeat_to_ack_.has_value()) {
     v1::MasterMessage ack;
     ack.mutable_heartbeat_ack()->set_sequence(*std::exchange(heartbeat_to_ack_, std::nullopt));
+    ack.mutable_heartbeat_ack()->set_term(core_.term().value);
     return ack;
   }
   if (queue_.empty()) return std::nullopt;

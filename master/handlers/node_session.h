@@ -84,6 +84,8 @@ class NodeSession {
   bool IsPlausible(const v1::SealedPart& part) const;
 
   void SendFree(const FreeCommand& command);
+  // The core's term has risen: the node has to know before it can take newer grants.
+  void TellTerm();
   // No more messages are taken in. What is queued may still be sent when `may_drain`.
   void End(absl::Status status, bool may_drain, absl::Time now);
   // Ends it when the node was silent for too long.
@@ -103,6 +105,7 @@ class NodeSession {
   std::deque<v1::MasterMessage> queue_;
   size_t queued_generations_ = 0;  // of the commands in the queue, and one for each command
   std::optional<uint64_t> heartbeat_to_ack_;  // the newest only
+  Term told_term_;
 
   std::string name_;
   NodeId node_;

@@ -70,6 +70,31 @@ TEST_F(NodeSessionTest, ANodeThatHasSeenAHigherTermRaisesOurs) {
   EXPECT_GT(core.term(), Term{20});
 }
 
+TEST_F(NodeSessionTest, ATermThatRisesIsToldToEveryNode) {
+  Node& first = Registered("n1");
+  const size_t before = first.received.size();
+  Node& second = Open("n2");
+  v1::NodeMessage message = RegisterMessage("n2", kMiB);
+  message.mutable_register_()->set_highest_term_seen(20);
+  Send(second, message);
+  ASSERT_EQ(second.received.size(), 1u) << "it has the term from Registered";
+  first.Drain();
+  ASSERT_EQ(first.received.size(), before + 1);
+  EXPECT_EQ(first.received.back().heartbeat_ack().term(), core.term().value);
+}
+
+TEST_F(NodeSessionTest, AForgedTermInASealReportChangesNothing) {
+  Node& node = Registered("n1");
+  const Term before = core.term();
+  v1::SealedPart part = Part("a", 0, 100);
+  part.set_generation(Generation::Of(Term{0xfffe0000}, 1).value);
+  v1::NodeMessage report;
+  *report.mutable_seal_report()->add_parts() = part;
+  Send(node, report);
+  EXPECT_EQ(core.term(), before);
+  EXPECT_FALSE(IsThere("a"));
+}
+
 TEST_F(NodeSessionTest, WhatIsInTheInventoryCanBeRead) {
   Node& node = Registered("n1");
   Send(node, Inventory({Part("a", 0, 100)}, /*complete=*/false));

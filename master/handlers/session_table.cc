@@ -36,6 +36,10 @@ void SessionTable::Route(const FreeCommand& command) {
   it->second->SendFree(command);
 }
 
+void SessionTable::TellTerm() {
+  for (NodeSession* session : open_) session->TellTerm();
+}
+
 void SessionTable::Tick(absl::Time now) {
   for (NodeSession* session : open_) session->Tick(now);
 }

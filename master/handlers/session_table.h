@@ -31,6 +31,7 @@ class SessionTable {
 
   // To the session that it is for; dropped when there is none (the core repeats it).
   void Route(const FreeCommand& command);
+  void TellTerm();
   void Tick(absl::Time now);
   void EndAll(const absl::Status& status, absl::Time now);
 

@@ -22,6 +22,8 @@ constexpr absl::Duration kHeartbeatIntervalMin = absl::Milliseconds(10);
 constexpr absl::Duration kHeartbeatIntervalMax = absl::Minutes(1);
 constexpr absl::Duration kSessionTimeoutMax = absl::Minutes(10);
 constexpr int kHeartbeatsPerTimeoutMin = 2;
+// No clock counts that far: what names it is garbled, and would lock out every master to come.
+constexpr uint32_t kTermMax = 0xffff0000;
 
 absl::Duration FromWireMs(uint64_t ms, absl::Duration max) {
   return ms > static_cast<uint64_t>(absl::ToInt64Milliseconds(max))
@@ -137,7 +139,7 @@ LinkOutput MasterLink::OnMessage(const v1::MasterMessage& message, absl::Time no
       break;
     }
     case v1::MasterMessage::kCommand: OnCommand(message.command(), now, out); break;
-    case v1::MasterMessage::kHeartbeatAck: OnHeartbeatAck(message.heartbeat_ack(), now); break;
+    case v1::MasterMessage::kHeartbeatAck: OnHeartbeatAck(message.heartbeat_ack(), now, out); break;
     case v1::MasterMessage::MESSAGE_NOT_SET: break;  // something newer; not for us
   }
   out.wake_at = WakeAt(now, true);
@@ -164,7 +166,9 @@ void MasterLink::OnRegistered(const v1::Registered& registered, absl::Time now, 
                           {.hint = "upgrade the older one"}),
                 now, out);
   }
-  if (registered.term() == 0) return Drop(BadMessage("a session without a term"), now, out);
+  if (registered.term() == 0 || registered.term() > kTermMax) {
+    return Drop(BadMessage("a session without a possible term"), now, out);
+  }
   if (registered.term() < index_.newest_term().value) {
     return Drop(OlderTerm(registered.term(), index_.newest_term()), now, out);
   }
@@ -195,6 +199,7 @@ void MasterLink::OnRegistered(const v1::Registered& registered, absl::Time now, 
 
 void MasterLink::OnCommand(const v1::Command& command, absl::Time now, LinkOutput& out) {
   if (!has_session()) return Drop(BadMessage("a command before the registration"), now, out);
+  if (command.term() > kTermMax) return Drop(BadMessage("an impossible term"), now, out);
   metrics_.commands.Increment();
   const absl::Status status = Execute(command);
   v1::CommandResult& result = *out.send.emplace_back().mutable_command_result();
@@ -224,9 +229,10 @@ absl::Status MasterLink::Execute(const v1::Command& command) {
   return absl::OkStatus();
 }
 
-void MasterLink::OnHeartbeatAck(const v1::HeartbeatAck& ack, absl::Time now) {
+void MasterLink::OnHeartbeatAck(const v1::HeartbeatAck& ack, absl::Time now, LinkOutput& out) {
   if (!has_session()) return;
-  if (Term{ack.term()} > term_) {
+  if (ack.term() > kTermMax) return Drop(BadMessage("an impossible term"), now, out);
+  if (Term{ack.term()} > term_) {  // raised by another node that had seen a higher one
     term_ = Term{ack.term()};
     index_.NoteTerm(term_);
     metrics_.term.Set(term_.value);

@@ -98,7 +98,7 @@ class MasterLink {
   void OnRegistered(const v1::Registered& registered, absl::Time now, LinkOutput& out);
   void OnCommand(const v1::Command& command, absl::Time now, LinkOutput& out);
   absl::Status Execute(const v1::Command& command);
-  void OnHeartbeatAck(const v1::HeartbeatAck& ack, absl::Time now);
+  void OnHeartbeatAck(const v1::HeartbeatAck& ack, absl::Time now, LinkOutput& out);
 
   void TickSession(absl::Time now, bool has_room, LinkOutput& out);
   void SendInventorySlice(LinkOutput& out);

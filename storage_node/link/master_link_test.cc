@@ -301,6 +301,20 @@ TEST_F(MasterLinkTest, ACommandOfAnOlderTermIsRefusedAndOneOfANewerRaisesTheTerm
   EXPECT_EQ(metrics_.refused_commands.value(), 1u);
 }
 
+TEST_F(MasterLinkTest, ATermThatHasRisenIsLearntFromAnAcknowledgement) {
+  GoLive(5);
+  v1::MasterMessage told;
+  for (const auto& [term, expected] : {std::pair{7u, 7u}, std::pair{6u, 7u}, std::pair{0u, 7u}}) {
+    told.mutable_heartbeat_ack()->set_term(term);  // on its own: sequence 0
+    Receive(told);
+    EXPECT_EQ(link_.term(), Term{expected});
+    EXPECT_EQ(pool_.index().newest_term(), Term{expected});
+  }
+  told.mutable_heartbeat_ack()->set_term(~0u);
+  EXPECT_TRUE(Receive(told).disconnect);
+  EXPECT_EQ(pool_.index().newest_term(), Term{7});
+}
+
 TEST_F(MasterLinkTest, AnUnknownCommandIsAnsweredAsSuch) {
   GoLive();
   v1::MasterMessage message;
@@ -332,6 +346,7 @@ TEST_F(MasterLinkTest, BrokenMastersAreLeft) {
     return Receive(message).disconnect && link_.state() == LinkState::kWaiting;
   };
   EXPECT_TRUE(is_left(Registered(0)));
+  EXPECT_TRUE(is_left(Registered(~0u)));
   v1::MasterMessage other_version = Registered(1);
   other_version.mutable_registered()->mutable_version()->set_major(kWireMajor + 1);
   EXPECT_TRUE(is_left(other_version));
@@ -348,6 +363,9 @@ TEST_F(MasterLinkTest, BrokenMastersAreLeft) {
   EXPECT_FALSE(link_.last_failure().ok());
   GoLive();
   EXPECT_TRUE(Receive(Registered(1)).disconnect);
+  GoLive();
+  EXPECT_TRUE(Receive(Free(1, ~0u, {})).disconnect);
+  EXPECT_EQ(pool_.index().newest_term(), Term{1});
 }
 
 TEST_F(MasterLinkTest, OddTimesAreReplacedByReasonableOnes) {

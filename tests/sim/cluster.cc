@@ -38,7 +38,7 @@ class Cluster {
         model_(Excuses{
             .nodes_lost = options.faults.loses_nodes(),
             .network_faults = options.faults.disturbs_network(),
-            .evicts = true,
+            .evicts = options.may_evict(),
         }),
         master_(scheduler_, network_,
                 {.core = CoreOptionsOf(options), .handlers = {}, .term = Term{1}},

@@ -17,6 +17,8 @@ constexpr absl::Duration kDeadlineSlack = absl::Milliseconds(2);
 // and where messages straggle.
 constexpr absl::Duration kLateMessage = absl::Milliseconds(5);
 constexpr absl::Duration kLateStraggler = absl::Seconds(25);
+// Of a request that nobody waits for any more, on top of what the master allows.
+constexpr absl::Duration kLongestGrant = absl::Seconds(30);
 constexpr size_t kStoryLines = 24;
 
 }  // namespace
@@ -130,6 +132,15 @@ bool Model::MayBeRemoved(const Key& key, const Attempt& attempt, absl::Time begu
   return false;
 }
 
+// An attempt whose grant may have been open after `acknowledged` was stored.
+bool Model::HasOtherAttempt(const Key& key, uint64_t acknowledged) const {
+  for (const uint64_t id : key.attempts) {
+    if (id == acknowledged) continue;
+    if (attempts_[id - 1].ended + kLongestGrant > attempts_[acknowledged - 1].ended) return true;
+  }
+  return false;
+}
+
 std::string Model::CheckMiss(const std::string& key, const absl::Status& status,
                              absl::Time begun) const {
   const ErrorReason reason = ReasonOf(status);
@@ -141,7 +152,7 @@ std::string Model::CheckMiss(const std::string& key, const absl::Status& status,
   const auto found = keys_.find(key);
   if (found == keys_.end()) return "";
   const Key& state = found->second;
-  bool acknowledged_before = false;
+  uint64_t acknowledged = 0;  // the latest
   for (const uint64_t id : state.attempts) {
     const Attempt& attempt = attempts_[id - 1];
     // A put that ended before the get began, and that no removal may have taken: one that overlaps
@@ -149,15 +160,21 @@ std::string Model::CheckMiss(const std::string& key, const absl::Status& status,
     if (attempt.acknowledged && attempt.ended <= begun &&
         attempt.started > std::max(state.last_remove_started, state.last_remove_ended) &&
         !MayBeRemoved(state, attempt, begun)) {
-      acknowledged_before = true;
+      acknowledged = id;
     }
   }
-  if (!acknowledged_before) return "";
+  if (acknowledged == 0) return "";
   switch (reason) {
-    case ErrorReason::kEvicted:
     case ErrorReason::kBeingWritten:
     case ErrorReason::kGrantAborted:
     case ErrorReason::kExpired:
+      // Of another attempt, after the object had gone.
+      if (!HasOtherAttempt(state, acknowledged)) {
+        return absl::StrCat("acknowledged ", key,
+                            " is said never to have been: ", Describe(status));
+      }
+      [[fallthrough]];
+    case ErrorReason::kEvicted:
       return excuses_.evicts || faulty ? "" : absl::StrCat(key, " was evicted without need");
     case ErrorReason::kNodeLost:
       return faulty ? "" : absl::StrCat(key, " was lost with no node lost");

@@ -91,6 +91,7 @@ class Model {
   void Tell(const std::string& key, absl::Time now, absl::string_view what);
   // A removal that nobody has heard the end of may have taken this attempt.
   bool MayBeRemoved(const Key& key, const Attempt& attempt, absl::Time begun) const;
+  bool HasOtherAttempt(const Key& key, uint64_t acknowledged) const;
   std::string CheckContent(const std::string& key, absl::Span<const std::byte> bytes,
                            absl::Time begun, absl::Time now) const;
   std::string CheckMiss(const std::string& key, const absl::Status& status, absl::Time begun) const;

@@ -2,9 +2,18 @@
 
 #include "absl/strings/str_format.h"
 #include "common/random.h"
+#include "common/types.h"
 #include "master/core/eviction/registry.h"
 
 namespace moonpool::sim {
+
+bool SimOptions::may_evict() const {
+  constexpr uint64_t kOverhead = 2 * kPartHeaderBytes;
+  const uint64_t keys = static_cast<uint64_t>(chains) * static_cast<uint64_t>(chain_length);
+  const uint64_t most = keys * (8 + object_bytes_max + kOverhead) * replicas;
+  // Half as much again: placement is not even, and open grants take room, too.
+  return most + most / 2 > node_bytes * static_cast<uint64_t>(nodes);
+}
 
 SimOptions SimOptions::FromSeed(uint64_t seed) {
   Random random(seed);

@@ -42,6 +42,8 @@ struct SimOptions {
   absl::Duration duration = absl::Seconds(30);
   FaultModel faults;
 
+  // Everything at its largest does not surely fit.
+  bool may_evict() const;
   // The same seed, the same run.
   static SimOptions FromSeed(uint64_t seed);
   // One line, for the log of a failing seed.
