@@ -34,6 +34,7 @@ int Main(int argc, char** argv) {
   AddExistsCommand(app, session);
   AddRmCommand(app, session);
   AddWhyCommand(app, session);
+  AddForgetCommand(app, session);
   AddReplayCommand(app, session);
   AddBenchCommand(app, session);
   // CLI11 reports by exceptions; this is the only place that sees one.

@@ -109,6 +109,13 @@ absl::StatusOr<v1::WhyResponse> MasterLink::Why(absl::string_view name_space,
   return rep_->Call<v1::AdminService>(request, &v1::AdminService::Stub::Why);
 }
 
+absl::Status MasterLink::ForgetNode(absl::string_view name) {
+  v1::ForgetNodeRequest request;
+  SetVersion(request.mutable_version());
+  request.set_name(std::string(name));
+  return rep_->Call<v1::AdminService>(request, &v1::AdminService::Stub::ForgetNode).status();
+}
+
 absl::StatusOr<v1::ListObjectsResponse> MasterLink::ListObjects(absl::string_view name_space,
                                                                 absl::string_view prefix,
                                                                 absl::string_view page_token,

@@ -1,4 +1,4 @@
-// GetStatus, ListNodes, Why.
+// GetStatus, ListNodes, Why, ForgetNode.
 #include <utility>
 
 #include "common/error.h"
@@ -120,6 +120,16 @@ void Handlers::Why(const v1::WhyRequest& request, absl::Time now, Done<v1::WhyRe
   response.set_ago_ms(ToWireMs(why->ago));
   response.set_policy(why->policy);
   std::move(done)(absl::OkStatus(), std::move(response));
+}
+
+void Handlers::ForgetNode(const v1::ForgetNodeRequest& request, absl::Time now,
+                          Done<v1::ForgetNodeResponse> done) {
+  absl::Status status = AdmitVersion(request.version());
+  if (status.ok()) status = core_.ForgetNode(request.name(), now);
+  v1::ForgetNodeResponse response;
+  SetVersion(response.mutable_version());
+  std::move(done)(std::move(status), std::move(response));
+  Settle(now);
 }
 
 }  // namespace moonpool::master

@@ -80,6 +80,8 @@ class Handlers {
   void ListNodes(const v1::ListNodesRequest& request, absl::Time now,
                  Done<v1::ListNodesResponse> done);
   void Why(const v1::WhyRequest& request, absl::Time now, Done<v1::WhyResponse> done);
+  void ForgetNode(const v1::ForgetNodeRequest& request, absl::Time now,
+                  Done<v1::ForgetNodeResponse> done);
 
   // --- MembershipService: one NodeSession per stream, see node_session.h.
 

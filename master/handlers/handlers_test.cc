@@ -189,6 +189,24 @@ TEST_F(HandlersTest, NamespacesKeepTheirFingerprint) {
   EXPECT_THAT(located.status, Fails(absl::StatusCode::kNotFound, ErrorReason::kNamespaceUnknown));
 }
 
+TEST_F(HandlersTest, ANodeIsForgottenOnlyWhenItIsAway) {
+  Node& node = AddNode("n1", kMiB);
+  v1::ForgetNodeRequest request;
+  FillVersion(request.mutable_version());
+  request.set_name("n1");
+  Answer<v1::ForgetNodeResponse> refused;
+  handlers.ForgetNode(request, now, refused.done());
+  EXPECT_THAT(refused.status, StatusIs(absl::StatusCode::kFailedPrecondition));
+  handlers.CloseSession(*node.session, now);
+  Answer<v1::ForgetNodeResponse> forgotten;
+  handlers.ForgetNode(request, now, forgotten.done());
+  EXPECT_THAT(forgotten.status, IsOk());
+  request.set_name("nobody");
+  Answer<v1::ForgetNodeResponse> unknown;
+  handlers.ForgetNode(request, now, unknown.done());
+  EXPECT_THAT(unknown.status, StatusIs(absl::StatusCode::kNotFound));
+}
+
 TEST_F(HandlersTest, StatusNodesWhyAndListTellWhatIsThere) {
   AddNode("n1", 64 * kMiB);
   Put("prefix/a", 1000);

@@ -42,8 +42,8 @@ class WaitingRemove final : public Waiter {
     AnswerUnconfirmed(
         MakeError(absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline,
                   "gone for readers, but not every holder has confirmed yet",
-                  {.hint = "repeat the call to learn when they have; a node that will never come "
-                           "back has to be forgotten by an operator"}));
+                  {.hint = "repeat the call to learn when they have; `moonpool forget "
+                           "NODE` if one will never come back"}));
   }
   void Fail(const absl::Status& status, absl::Time) override { std::move(done_)(status, {}); }
 

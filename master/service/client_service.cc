@@ -75,7 +75,8 @@ OperatorService::OperatorService(const ServiceContext& context, metrics::Registr
     : context_(context),
       get_status_(registry, "GetStatus"),
       list_nodes_(registry, "ListNodes"),
-      why_(registry, "Why") {}
+      why_(registry, "Why"),
+      forget_node_(registry, "ForgetNode") {}
 
 grpc::ServerUnaryReactor* OperatorService::GetStatus(Context*, const v1::GetStatusRequest* request,
                                                      v1::GetStatusResponse* response) {
@@ -92,6 +93,13 @@ grpc::ServerUnaryReactor* OperatorService::ListNodes(Context*, const v1::ListNod
 grpc::ServerUnaryReactor* OperatorService::Why(Context*, const v1::WhyRequest* request,
                                                v1::WhyResponse* response) {
   return UnaryReactor<v1::WhyResponse>::Start(context_, why_, &Handlers::Why, request, response);
+}
+
+grpc::ServerUnaryReactor* OperatorService::ForgetNode(Context*,
+                                                      const v1::ForgetNodeRequest* request,
+                                                      v1::ForgetNodeResponse* response) {
+  return UnaryReactor<v1::ForgetNodeResponse>::Start(context_, forget_node_, &Handlers::ForgetNode,
+                                                     request, response);
 }
 
 }  // namespace moonpool::master

@@ -48,12 +48,14 @@ class OperatorService final : public v1::AdminService::CallbackService {
   Reactor* GetStatus(Context*, const v1::GetStatusRequest*, v1::GetStatusResponse*) override;
   Reactor* ListNodes(Context*, const v1::ListNodesRequest*, v1::ListNodesResponse*) override;
   Reactor* Why(Context*, const v1::WhyRequest*, v1::WhyResponse*) override;
+  Reactor* ForgetNode(Context*, const v1::ForgetNodeRequest*, v1::ForgetNodeResponse*) override;
 
  private:
   const ServiceContext context_;
   RpcMetrics get_status_;
   RpcMetrics list_nodes_;
   RpcMetrics why_;
+  RpcMetrics forget_node_;
 };
 
 }  // namespace moonpool::master

@@ -1,0 +1,31 @@
+// moonpool forget: a node will never come back.
+#include "cli/commands.h"
+
+namespace moonpool::cli {
+namespace {
+
+int Run(const Session& session, const std::string& name) {
+  const absl::Status status = session.Link().ForgetNode(name);
+  if (!status.ok()) return Fail(session, status);
+  if (session.json) {
+    PrintJson({{"node", name}, {"forgotten", true}});
+  } else {
+    std::printf("forgot %s; its objects are lost unless another node has them\n", name.c_str());
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddForgetCommand(CLI::App& app, Session& session) {
+  CLI::App* const command = AddPoolCommand(
+      app, session, "forget", "Say that a node which is away will never come back",
+      "moonpool forget node-2\n\nRemovals stop waiting for it. A node that is up is refused.");
+  auto name = std::make_shared<std::string>();
+  AddJsonFlag(*command, session);
+  command->add_option("NODE", *name, "The node's name, as `moonpool nodes` shows it")->required();
+  command->callback(
+      [&session, name] { session.run = [&session, name] { return Run(session, *name); }; });
+}
+
+}  // namespace moonpool::cli
