@@ -103,7 +103,7 @@ std::string Range(const bench::Samples& samples, const char* format) {
   const auto number = [format](double value) {
     return absl::StrFormat(*absl::ParsedFormat<'f'>::New(format), value);
   };
-  return absl::StrCat(number(samples.Median()), " (", number(samples.Min()), "-",
+  return absl::StrCat(number(samples.Median()), " (", number(samples.Min()), "..",
                       number(samples.Max()), ")");
 }
 
@@ -121,7 +121,7 @@ void PrintText(const Outcome& outcome) {
   cases.Print(stdout);
   if (outcome.figures.empty()) return;
   std::puts("");
-  Table figures({{"figure"}, {"median (min-max)", Align::kRight}, {"bound"}, {"kept"}});
+  Table figures({{"figure"}, {"median (min..max)", Align::kRight}, {"bound"}, {"kept"}});
   for (const bench::FigureResult& result : outcome.figures) {
     const std::optional<bool> keeps = result.KeepsBound();
     figures.AddRow({result.figure.name,

@@ -1,4 +1,4 @@
-// Latencies in bounded memory: counts per bucket, 32 buckets per power of two (within 3 %).
+// Latencies in bounded memory: counts per bucket, 128 buckets per power of two (within 1 %).
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ class LatencyHistogram {
   }
 
  private:
-  static constexpr int kSubBits = 5;
+  static constexpr int kSubBits = 7;
   static constexpr int kSubBuckets = 1 << kSubBits;
   static size_t BucketOf(uint64_t nanos);
   static uint64_t MiddleOf(size_t bucket);
