@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
 #include "common/status_macros.h"
+#include "transport/shm/fork_epoch.h"
 #include "transport/wire_bytes.h"
 
 namespace moonpool::transport {
@@ -89,11 +90,20 @@ absl::StatusOr<std::unique_ptr<PinSlots>> PinSlots::Map(int fd, uint32_t slots) 
 }
 
 PinSlots::PinSlots(Mapping mapping, uint32_t slots)
-    : mapping_(std::move(mapping)), slots_(slots), free_(0), next_(slots) {
+    : fork_epoch_(ForkEpoch()),
+      mapping_(std::move(mapping)),
+      slots_(slots),
+      free_(0),
+      next_(slots) {
   for (uint32_t i = 0; i < slots_; ++i) next_[i] = i + 1 < slots_ ? i + 1 : kNone;
 }
 
 absl::StatusOr<uint32_t> PinSlots::Acquire(Generation generation) {
+  if (ForkEpoch() != fork_epoch_) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
+                     "the pins belong to the process that this one was forked from",
+                     {.hint = "make a client of its own after the fork"});
+  }
   uint64_t head = free_.load(std::memory_order_acquire);
   uint32_t slot;
   uint64_t rest;
@@ -115,6 +125,7 @@ absl::StatusOr<uint32_t> PinSlots::Acquire(Generation generation) {
 }
 
 void PinSlots::Release(uint32_t slot) {
+  if (ForkEpoch() != fork_epoch_) return;  // the parent's view goes on
   Slot(slot).store(0, std::memory_order_release);
   uint64_t head = free_.load(std::memory_order_relaxed);
   uint64_t with_slot;
@@ -125,7 +136,8 @@ void PinSlots::Release(uint32_t slot) {
 }
 
 bool PinSlots::is_closed() const {
-  return Word(mapping_, kClosedAt).load(std::memory_order_acquire) != 0;
+  return ForkEpoch() != fork_epoch_ ||
+         Word(mapping_, kClosedAt).load(std::memory_order_acquire) != 0;
 }
 
 std::atomic_ref<uint64_t> PinSlots::Slot(uint32_t slot) { return SlotWord(mapping_, slot); }

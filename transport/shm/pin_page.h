@@ -70,13 +70,14 @@ class PinPage final : public ViewPins {
 };
 
 // The client's end. Thread-safe and lock-free: a stack of free slots, so that few pins use few
-// slots and the node's scan stays short.
+// slots and the node's scan stays short. Belongs to the process that made it: in a forked child it
+// is closed, and releasing does nothing.
 class PinSlots {
  public:
   static absl::StatusOr<std::unique_ptr<PinSlots>> Map(int fd, uint32_t slots);
   PinSlots(Mapping mapping, uint32_t slots);
 
-  // RESOURCE_EXHAUSTED/LIMIT_REACHED when every slot is taken.
+  // RESOURCE_EXHAUSTED/LIMIT_REACHED when every slot is taken; FAILED_PRECONDITION in a child.
   absl::StatusOr<uint32_t> Acquire(Generation generation);
   void Release(uint32_t slot);
   bool is_closed() const;
@@ -86,6 +87,7 @@ class PinSlots {
 
   std::atomic_ref<uint64_t> Slot(uint32_t slot);
 
+  const uint64_t fork_epoch_;
   const Mapping mapping_;
   const uint32_t slots_;
   // Low half: the first free slot; high half: a count of changes, against ABA.

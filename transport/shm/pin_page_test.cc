@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -52,6 +53,24 @@ TEST_F(PinPageTest, EverySlotIsUsedThenRefusedThenUsedAgain) {
   for (const uint32_t slot : slots) client->Release(slot);
   for (uint32_t i = 1; i <= kSlots; ++i) EXPECT_FALSE(node->Holds(Gen(i)));
   EXPECT_THAT(client->Acquire(Gen(999)), IsOk());
+}
+
+TEST_F(PinPageTest, AForkedChildLeavesTheParentsPinsAlone) {
+  ASSERT_OK_AND_ASSIGN(const uint32_t slot, client->Acquire(Gen(1)));
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    client->Release(slot);
+    const bool is_fenced = client->is_closed() && !client->Acquire(Gen(2)).ok();
+    _exit(is_fenced ? 0 : 1);
+  }
+  int ended = 0;
+  ASSERT_EQ(waitpid(child, &ended, 0), child);
+  EXPECT_TRUE(WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
+  EXPECT_TRUE(node->Holds(Gen(1)));
+  EXPECT_FALSE(client->is_closed());
+  client->Release(slot);
+  EXPECT_FALSE(node->Holds(Gen(1)));
 }
 
 TEST_F(PinPageTest, ClientCannotShrinkThePageUnderTheNode) {
