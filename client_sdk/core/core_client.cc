@@ -31,15 +31,16 @@ class KeyStatuses {
     return !asked_.empty();
   }
 
-  template <typename Response>
-  void Take(const absl::StatusOr<Response>& response) {
+  // `outcome_of` makes the caller's status of the master's, given the key.
+  template <typename Response, typename OutcomeOf>
+  void Take(const absl::StatusOr<Response>& response, OutcomeOf outcome_of) {
     const bool fits =
         response.ok() && static_cast<size_t>(response->results_size()) == asked_.size();
     for (size_t i = 0; i < asked_.size(); ++i) {
       const std::string& key = keys_[asked_[i]];
       absl::Status& result = results_[asked_[i]];
       if (fits) {
-        result = MissOf(response->results(static_cast<int>(i)), key);
+        result = outcome_of(response->results(static_cast<int>(i)), key);
       } else if (response.ok()) {
         result = absl::InternalError("the master answered with another number of keys");
       } else {
@@ -110,7 +111,8 @@ std::vector<absl::Status> CoreClient::Exists(absl::Span<const std::string> keys,
   v1::ExistsRequest request;
   if (statuses.Ask(&request)) {
     statuses.Take(session_.Call(&MasterStub::Exists, std::move(request),
-                                session_.ContextOf(options), kReadPolicy));
+                                session_.ContextOf(options), kReadPolicy),
+                  MissOf);
   }
   return statuses.TakeResults();
 }
@@ -122,8 +124,11 @@ std::vector<absl::Status> CoreClient::Remove(absl::Span<const std::string> keys,
   if (statuses.Ask(&request)) {
     CallPolicy policy = kWritePolicy;
     policy.may_hold = true;
-    statuses.Take(session_.Call(&MasterStub::Remove, std::move(request),
-                                session_.ContextOf(options), policy));
+    statuses.Take(
+        session_.Call(&MasterStub::Remove, std::move(request), session_.ContextOf(options), policy),
+        [](const v1::Status& status, absl::string_view key) {
+          return AnnotateKey(StatusFromProto(status), key);
+        });
     for (const std::string& key : keys) session_.locations().Erase(key);
   }
   return statuses.TakeResults();
