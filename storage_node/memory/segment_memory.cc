@@ -1,5 +1,6 @@
 #include "storage_node/memory/segment_memory.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -155,12 +156,18 @@ absl::Status SegmentMemory::Map(const SegmentMemoryOptions& options, uint64_t pa
   mapped.page_bytes_ = page_bytes;
   mapped.mapped_bytes_ = RoundUp(options.capacity_bytes, page_bytes);
   const uint64_t bytes = mapped.mapped_bytes_;
-  mapped.fd_ = memfd_create("moonpool-dram", MFD_CLOEXEC | memfd_flags);
+  mapped.fd_ = memfd_create("moonpool-dram", MFD_CLOEXEC | MFD_ALLOW_SEALING | memfd_flags);
   if (mapped.fd_ < 0) {
     return CallFailed("memfd_create", errno, bytes, "raise the limit of open files (ulimit -n)");
   }
   if (ftruncate(mapped.fd_, static_cast<off_t>(bytes)) != 0) {
     return CallFailed("ftruncate", errno, bytes, "lower --dram");
+  }
+  // Clients on this host get the descriptor: none of them may pull the memory from under the
+  // others.
+  if (fcntl(mapped.fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return CallFailed("seal the memfd", errno, bytes,
+                      "use a kernel that can (Linux 4.16 or newer)");
   }
   void* const base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, mapped.fd_, 0);
   if (base == MAP_FAILED) {

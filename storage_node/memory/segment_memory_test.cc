@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <vector>
@@ -61,6 +62,12 @@ TEST_F(SegmentMemoryTest, AnotherMappingOfTheDescriptorSeesTheBytes) {
   ASSERT_NE(other, MAP_FAILED);
   EXPECT_EQ(static_cast<std::byte*>(other)[17], std::byte{42});
   munmap(other, memory.mapped_bytes());
+}
+
+TEST_F(SegmentMemoryTest, NobodyWithTheDescriptorCanChangeItsSize) {
+  ASSERT_OK_AND_ASSIGN(const SegmentMemory memory, Allocate({.capacity_bytes = 4096}));
+  EXPECT_NE(ftruncate(memory.fd(), 0), 0);
+  EXPECT_NE(ftruncate(memory.fd(), 1 << 20), 0);
 }
 
 TEST_F(SegmentMemoryTest, MovingKeepsTheAddress) {
