@@ -15,7 +15,8 @@ void RoundTripsEverySize(ConformanceScene& scene) {
   Random random(1);
   uint64_t offset = 0;
   uint32_t counter = 0;
-  for (const size_t size : {0, 1, 63, 64, 4095, 4096, 65537, 1 << 20, 5 << 20}) {
+  for (const size_t size :
+       std::initializer_list<size_t>{0, 1, 63, 64, 4095, 4096, 65537, 1u << 20, 5u << 20}) {
     for (const bool scatter : {false, true}) {
       const SealRecord record = RecordAt(offset, size, ++counter);
       const std::vector<std::byte> payload = PatternBytes(size, counter);
