@@ -219,10 +219,13 @@ bool CoreState::Adopt(const ReportedPart& part, const PartialObject& object, Sto
   if (slot != kNoSlot && objects[slot].state != ObjectState::kAbsent) {
     // An older object, or the grant of a writer who came before this inventory.
     const Generation other = objects[slot].generation;
-    if (objects[slot].state == ObjectState::kLive) {
+    const bool is_live = objects[slot].state == ObjectState::kLive;
+    const absl::Time held = is_live ? ProtectedUntil(slot) : absl::InfinitePast();
+    // Under a lease its bytes stay as they are, though nobody finds them any more.
+    if (is_live && held <= part.now) {
       objects.ForEachPart(slot, [&](const StoredPart& old) { ForgetAtNode(old.node, other); });
     }
-    Erase(slot, DeathCause::kSuperseded, part.now);
+    Erase(slot, DeathCause::kSuperseded, part.now, ReleaseRule{.all_until = held});
     slot = objects.Find(part.key_hash, part.name_space, object.key);
   }
   if (slot == kNoSlot) slot = objects.Add(part.key_hash, part.name_space, object.key);

@@ -262,6 +262,11 @@ absl::Time CoreState::HeldUntil(SlotIndex slot) const {
   return objects[slot].is_adopted ? hold_until : absl::InfinitePast();
 }
 
+absl::Time CoreState::ProtectedUntil(SlotIndex slot) const {
+  const absl::Time held = HeldUntil(slot);
+  return objects[slot].is_leased ? std::max(held, leases.Find(slot)->until) : held;
+}
+
 Replicas CoreState::ReplicasOf(SlotIndex slot, bool only_up) const {
   Replicas replicas;
   int current = -1;

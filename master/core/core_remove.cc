@@ -102,8 +102,7 @@ void CoreState::BuryObject(RemoveTicket ticket, SlotIndex slot, absl::Time now) 
     holders.clear();
     for (const auto& [name, index] : nodes.by_name()) holders.push_back(nodes[index].id);
   }
-  absl::Time held = HeldUntil(slot);
-  if (objects[slot].is_leased) held = std::max(held, leases.Find(slot)->until);
+  const absl::Time held = ProtectedUntil(slot);
   const bool is_held = objects[slot].state == ObjectState::kLive && held > now;
   Erase(slot, DeathCause::kRemoved, now,
         ReleaseRule{.all_until = is_held ? held : absl::InfinitePast()});

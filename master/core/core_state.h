@@ -111,6 +111,8 @@ struct CoreState {
   void RemoveIfUnused(SlotIndex slot);
   // Until when an older leader may have leased it; in the past for objects of our own.
   absl::Time HeldUntil(SlotIndex slot) const;
+  // Until when its bytes must stay as they are: the end of that, and of its lease.
+  absl::Time ProtectedUntil(SlotIndex slot) const;
   Replicas ReplicasOf(SlotIndex slot, bool only_up) const;
   uint32_t ReplicaCount(SlotIndex slot) const;
 
@@ -165,6 +167,9 @@ struct CoreState {
   absl::Status CheckRegistration(const RegisterNodeCommand& command) const;
   void Reopen(NodeRecord& node, const RegisterNodeCommand& command, absl::Time now);
   void RetireNode(NodeRecord& node);
+  void ReleaseNode(NodeRecord& node);
+  // Makes room for another node; false when all hold something or are in session.
+  bool ReleaseOldestLost();
   void CloseSession(NodeRecord& node, absl::Time now);
   void ConfirmAllOf(NodeRecord& node);
   // Replicas with a part on this node are gone, and the object with its last one.

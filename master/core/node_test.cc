@@ -37,6 +37,19 @@ TEST(Register, TheNumberOfNodesIsBounded) {
               Fails(StatusCode::kResourceExhausted, ErrorReason::kLimitReached));
 }
 
+TEST(Register, ALostNodeThatHoldsNothingMakesRoom) {
+  CoreFixture pool({.max_nodes = 2});
+  pool.Disconnect(pool.AddNode("n1", kBlock));
+  pool.Advance(absl::Seconds(1));
+  pool.Disconnect(pool.AddNode("n2", kBlock));
+  pool.Advance(absl::Seconds(60));
+  EXPECT_EQ(pool.core.GetStatus(pool.now).capacity_bytes, 0u);
+  pool.AddNode("n3", kBlock);
+  ASSERT_EQ(pool.core.ListNodes(pool.now).size(), 2u);
+  EXPECT_EQ(pool.core.ListNodes(pool.now)[0].address.name, "n2") << "the oldest went";
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
 TEST(Register, ATermFromAnOlderMasterIsOvertaken) {
   CoreFixture pool({}, Term{3});
   RegisterNodeCommand description = CoreFixture::Description("n1", {kBlock});
@@ -324,6 +337,7 @@ TEST_F(Recovery, TheHighestGenerationWins) {
   const NodeHandle n2 = pool_.Register(OldNode("n2"));
   const Grant older = OldGrant(1, {At(n1.id, 0, 10)});
   const Grant newer = OldGrant(2, {At(n2.id, 0, 10)});
+  pool_.Advance(absl::Seconds(61));  // no lease of an older leader can be left
   pool_.Inventory(n1, CoreFixture::Sealed("a", 10, older, n1.id));
   pool_.Inventory(n2, CoreFixture::Sealed("a", 10, newer, n2.id));
   EXPECT_EQ(pool_.Get("a").location.generation, newer.generation);
@@ -363,6 +377,25 @@ TEST_F(Recovery, AnInventoryBeatsTheGrantThatCameBeforeIt) {
   EXPECT_THAT(pool_.core.CheckInvariants(), IsOk());
 }
 
+TEST_F(Recovery, ANewerOneFromAnInventoryLeavesLeasedBytesAlone) {
+  const NodeHandle n1 = pool_.Register(OldNode("n1"));
+  pool_.Inventory(n1, CoreFixture::Sealed("a", 10, OldGrant(1, {At(n1.id, 3, 10)}), n1.id));
+  pool_.Complete(n1);
+  pool_.Advance(absl::Minutes(1));
+  const LocateOutcome held = pool_.Get("a", absl::Seconds(2));
+  ASSERT_GT(held.location.lease, absl::ZeroDuration());
+  pool_.TakeFrees();
+  const NodeHandle n2 = pool_.Register(OldNode("n2"));
+  pool_.Inventory(n2, CoreFixture::Sealed("a", 10, OldGrant(2, {At(n2.id, 0, 10)}), n2.id));
+  EXPECT_EQ(pool_.Get("a").location.generation, Generation::Of(Term{5}, 2));
+  EXPECT_TRUE(pool_.TakeFrees().empty()) << "the reader counts on the bytes";
+  EXPECT_GT(pool_.core.GetStatus(pool_.now).condemned_bytes, 0u);
+  EXPECT_THAT(pool_.core.CheckInvariants(), IsOk());
+  pool_.Advance(absl::Seconds(3));
+  EXPECT_EQ(pool_.core.GetStatus(pool_.now).condemned_bytes, 0u);
+  EXPECT_THAT(pool_.core.CheckInvariants(), IsOk());
+}
+
 TEST_F(Recovery, WhatAnOlderLeaderMayHaveLeasedIsLeftAlone) {
   CoreFixture pool({.max_lease = absl::Seconds(10)});
   const NodeHandle n1 = pool.Register(CoreFixture::Description("n1", {kBlock}));
@@ -371,7 +404,9 @@ TEST_F(Recovery, WhatAnOlderLeaderMayHaveLeasedIsLeftAlone) {
   pool.Complete(n1);
   EXPECT_THAT(pool.Put("b", kBlockPayload),
               Fails(StatusCode::kResourceExhausted, ErrorReason::kNoSpace));
+  const uint64_t before = pool.core.change_count();
   pool.Advance(absl::Seconds(10));
+  EXPECT_NE(pool.core.change_count(), before) << "who waits for space is told";
   EXPECT_THAT(pool.Put("b", kBlockPayload), IsOk());
 }
 
