@@ -12,11 +12,11 @@
 #define MOONPOOL_CONCAT_INNER(a, b) a##b
 #define MOONPOOL_CONCAT(a, b) MOONPOOL_CONCAT_INNER(a, b)
 
-#define RETURN_IF_ERROR(expr)                                     \
-  do {                                                            \
+#define RETURN_IF_ERROR(expr)                                           \
+  do {                                                                  \
     if (absl::Status moonpool_status = (expr); !moonpool_status.ok()) { \
-      return moonpool_status;                                     \
-    }                                                             \
+      return moonpool_status;                                           \
+    }                                                                   \
   } while (false)
 
 #define ASSIGN_OR_RETURN(lhs, expr) \

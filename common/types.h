@@ -84,9 +84,7 @@ H AbslHashValue(H h, const SegmentId& id) {
 }
 
 // "7.42": term and counter, as in logs and in `moonpool why`.
-inline std::string ToString(Generation g) {
-  return absl::StrCat(g.term().value, ".", g.counter());
-}
+inline std::string ToString(Generation g) { return absl::StrCat(g.term().value, ".", g.counter()); }
 inline std::string ToString(const Extent& e) {
   return absl::StrCat("segment ", e.segment.value, " [", e.offset, ", ", e.end(), ")");
 }

@@ -43,7 +43,7 @@ MATCHER_P2(Fails, code, reason, "") {
 
 #define ASSERT_OK_AND_ASSIGN(lhs, expr) \
   MOONPOOL_ASSERT_OK_AND_ASSIGN(MOONPOOL_CONCAT(statusor_, __LINE__), lhs, expr)
-#define MOONPOOL_ASSERT_OK_AND_ASSIGN(statusor, lhs, expr)              \
-  auto statusor = (expr);                                               \
+#define MOONPOOL_ASSERT_OK_AND_ASSIGN(statusor, lhs, expr)               \
+  auto statusor = (expr);                                                \
   ASSERT_TRUE(statusor.ok()) << ::moonpool::Describe(statusor.status()); \
   lhs = *std::move(statusor)
