@@ -53,6 +53,7 @@ absl::StatusOr<Registration> Core::RegisterNode(const RegisterNodeCommand& comma
       s.RetireNode(*node);
     }
     node = s.nodes.Add(command);
+    if (node == nullptr && s.ReleaseOldestLost()) node = s.nodes.Add(command);
     if (node == nullptr) return s.LimitReached("nodes", s.options.max_nodes);
     if (!unconfirmed.empty()) s.SendFree(*node, std::move(unconfirmed), now);
   }
@@ -105,7 +106,7 @@ void CoreState::Reopen(NodeRecord& node, const RegisterNodeCommand& command, abs
   node.description.shm_path = command.shm_path;
   node.state = NodeState::kUp;
   node.inventory_complete = false;
-  node.seen = std::make_unique<absl::flat_hash_set<SlotIndex>>();
+  node.seen = std::make_unique<SlotSet>();
 }
 
 void CoreState::CloseSession(NodeRecord& node, absl::Time now) {
@@ -133,6 +134,24 @@ void CoreState::ConfirmAllOf(NodeRecord& node) {
   const std::vector<uint64_t> ids(node.commands.begin(), node.commands.end());
   for (const uint64_t id : ids) ConfirmCommand(node, id);
   for (const RemoveTicket ticket : std::exchange(node.inventory_waiters, {})) Confirm(ticket);
+}
+
+void CoreState::ReleaseNode(NodeRecord& node) {
+  for (size_t use = 0; use < bytes.size(); ++use) bytes[use] -= node.bytes[use];
+  nodes.Release(node.index);
+}
+
+bool CoreState::ReleaseOldestLost() {
+  NodeRecord* oldest = nullptr;
+  for (const auto& record : nodes.records()) {
+    const bool is_empty = record != nullptr && record->state == NodeState::kLost &&
+                          record->parts.empty() && record->commands.empty();
+    if (is_empty && (oldest == nullptr || record->lost_at < oldest->lost_at)) oldest = record.get();
+  }
+  if (oldest == nullptr) return false;
+  RetireNode(*oldest);
+  ReleaseNode(*oldest);
+  return true;
 }
 
 NodeRecord* CoreState::SessionOf(NodeId id, SessionId session, absl::Time now) {

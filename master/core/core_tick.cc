@@ -10,6 +10,10 @@ namespace moonpool::master {
 bool Core::Tick(absl::Time now) {
   CoreState& s = *state_;
   s.Observe(now);
+  if (now >= s.hold_until && s.hold_until != absl::InfinitePast()) {
+    s.hold_until = absl::InfinitePast();
+    ++s.changes;  // what was adopted may be evicted now
+  }
   uint32_t work = s.options.work_per_tick;
   s.ExpireLeases(now, &work);
   s.ExpireCondemned(now, &work);
@@ -94,11 +98,13 @@ void CoreState::RepeatCommands(absl::Time now, uint32_t* work) {
 }
 
 void CoreState::LoseNodes(absl::Time now) {
+  const uint64_t before = changes;
   for (const auto& record : nodes.records()) {
     if (record == nullptr || record->state != NodeState::kAway || now < record->lost_at) continue;
     record->state = NodeState::kLost;
     ++changes;
   }
+  if (changes != before) nodes.Refresh();
 }
 
 void CoreState::SweepNodes(absl::Time now, uint32_t* work) {
@@ -121,8 +127,7 @@ void CoreState::SweepNodes(absl::Time now, uint32_t* work) {
     }
     if (node.is_usable() && node.unswept == 0) node.seen = nullptr;
     if (node.state == NodeState::kRetired && node.parts.empty()) {
-      for (size_t use = 0; use < bytes.size(); ++use) bytes[use] -= node.bytes[use];
-      nodes.Release(index);
+      ReleaseNode(node);
     }
   }
 }

@@ -26,12 +26,6 @@ bool HashIndex::Erase(uint64_t hash, uint32_t value) {
   }
 }
 
-size_t HashIndex::bytes() const {
-  size_t bytes = sizeof(*this);
-  for (const Table& table : tables_) bytes += table.capacity * sizeof(Entry);
-  return bytes;
-}
-
 void HashIndex::Place(Table& table, Entry entry) {
   uint32_t i = Home(entry.tag, table.capacity);
   while (table.entries[i].value != kNone) i = Next(i, table.capacity);

@@ -34,7 +34,6 @@ class HashIndex {
   bool Erase(uint64_t hash, uint32_t value);
 
   size_t size() const { return size_; }
-  size_t bytes() const;
 
  private:
   static constexpr int kTableShift = 54;

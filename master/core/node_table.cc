@@ -111,7 +111,8 @@ void NodeTable::Refresh() {
   up_count_ = 0;
   incomplete_count_ = 0;
   for (const auto& record : records_) {
-    if (record == nullptr || record->state == NodeState::kRetired) continue;
+    if (record == nullptr) continue;
+    if (record->state == NodeState::kRetired || record->state == NodeState::kLost) continue;
     capacity_bytes_ += record->capacity_bytes();
     if (record->is_up()) ++up_count_;
     if (record->is_up() && !record->inventory_complete) ++incomplete_count_;

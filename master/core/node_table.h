@@ -18,7 +18,6 @@
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -37,6 +36,19 @@ using BytesByUse = std::array<uint64_t, 4>;
 
 // A host or rack by number; equal names have equal numbers. 0: none was named.
 using LabelId = uint32_t;
+
+// A set of slots: a bit for each.
+class SlotSet {
+ public:
+  void insert(SlotIndex slot) {
+    if (slot >= bits_.size()) bits_.resize(slot + slot / 4 + 64);
+    bits_[slot] = true;
+  }
+  bool contains(SlotIndex slot) const { return slot < bits_.size() && bits_[slot]; }
+
+ private:
+  std::vector<bool> bits_;
+};
 
 struct NodeSegment {
   SegmentSpec spec;
@@ -62,7 +74,7 @@ struct NodeRecord {
   // While the inventory of a node that has come back is read: the objects that it names, or that
   // became live since. When it is complete the others are dropped: parts[0, unswept) are still to
   // be looked at then.
-  std::unique_ptr<absl::flat_hash_set<SlotIndex>> seen;  // never iterated
+  std::unique_ptr<SlotSet> seen;
   size_t unswept = 0;
 
   absl::btree_set<uint64_t> commands;           // sent and not confirmed
@@ -105,7 +117,7 @@ class NodeTable {
   // Nodes that take grants, in the order of their indexes.
   absl::Span<const NodeIndex> usable() const { return usable_; }
   absl::Span<const NodeIndex> usable_on(LabelId host) const;
-  // Of all nodes that are not retired.
+  // Of all nodes that are up or may soon be again.
   uint64_t capacity_bytes() const { return capacity_bytes_; }
   uint32_t up_count() const { return up_count_; }
   // Nodes that are up and whose inventory is not complete.

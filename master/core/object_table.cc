@@ -41,7 +41,7 @@ SlotIndex ObjectTable::Add(uint64_t hash, NamespaceId name_space, absl::string_v
 void ObjectTable::Remove(SlotIndex slot) {
   ObjectSlot& object = slots_[slot];
   MP_CHECK(object.live_children == 0 && object.open_children == 0 && object.node == 0 &&
-               !parts_.contains(slot),
+               !object.has_list,
            "slot in use", slot);
   MP_CHECK(index_.Erase(HashOf(slot), slot), "slot not in the index", slot);
   keys_.Remove(object.key_block, object.key_bytes);
@@ -66,7 +66,9 @@ StoredParts ObjectTable::PartsOf(SlotIndex slot) const {
 
 void ObjectTable::SetParts(SlotIndex slot, StoredParts parts) {
   ObjectSlot& object = slots_[slot];
+  DropList(object);
   object.node = 0;
+  if (parts.empty()) return;
   if (parts.size() == 1 && parts[0].replica == 0) {
     const StoredPart& part = parts[0];
     MP_CHECK(part.length == object.size_bytes + kPartHeaderBytes, "length of an only part",
@@ -75,13 +77,23 @@ void ObjectTable::SetParts(SlotIndex slot, StoredParts parts) {
     object.segment = part.segment;
     object.offset = part.offset;
     object.position = part.position;
-    parts.clear();
+    return;
   }
-  if (parts.empty()) {
-    parts_.erase(slot);
+  object.has_list = true;
+  if (free_lists_.empty()) {
+    object.offset = lists_.size();
+    lists_.push_back(std::move(parts));
   } else {
-    parts_[slot] = std::move(parts);
+    object.offset = free_lists_.back();
+    free_lists_.pop_back();
+    lists_[object.offset] = std::move(parts);
   }
+}
+
+void ObjectTable::DropList(ObjectSlot& object) {
+  if (!std::exchange(object.has_list, false)) return;
+  lists_[object.offset] = StoredParts();
+  free_lists_.push_back(static_cast<uint32_t>(object.offset));
 }
 
 void ObjectTable::MovePosition(SlotIndex slot, NodeIndex node, uint32_t from, uint32_t to) {
@@ -91,7 +103,8 @@ void ObjectTable::MovePosition(SlotIndex slot, NodeIndex node, uint32_t from, ui
     object.position = to;
     return;
   }
-  for (StoredPart& part : parts_.at(slot)) {
+  MP_CHECK(object.has_list, "a part of no object", slot, from);
+  for (StoredPart& part : lists_[object.offset]) {
     if (part.node == node && part.position == from) {
       part.position = to;
       return;

@@ -12,7 +12,6 @@
 #include <optional>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 #include "common/types.h"
@@ -34,7 +33,7 @@ enum class ObjectState : uint8_t { kFree, kAbsent, kGranted, kLive };
 struct ObjectSlot {
   Generation generation;
   uint64_t size_bytes = 0;
-  uint64_t offset = 0;  // of the only part
+  uint64_t offset = 0;  // of the only part, or in the side table
   KeyStore::Block key_block = 0;
   SlotIndex parent = kNoSlot;  // the next free slot while free
   uint32_t live_children = 0;
@@ -43,12 +42,13 @@ struct ObjectSlot {
   uint32_t stored_at_cs = 0;   // hundredths of a second since the core's first command
   uint16_t key_bytes = 0;
   NamespaceId name_space = 0;
-  NodeIndex node = 0;  // of the only part; 0: see the side table
+  NodeIndex node = 0;  // of the only part; 0: there is no such
   uint16_t segment = 0;
   ObjectState state = ObjectState::kFree;
   bool is_leased = false;
   bool is_parked = false;   // all its bytes are on nodes that are away: evicting it frees nothing
   bool is_adopted = false;  // from an inventory: an older leader may have leased it
+  bool has_list = false;    // its parts are in the side table, at `offset`
   // Nodes beside those of its parts may have records of the key that an inventory could bring back.
   bool is_scattered = false;
 };
@@ -65,7 +65,7 @@ struct StoredPart {
   uint8_t replica = 0;
 };
 // Replica by replica, in object order within each.
-using StoredParts = absl::InlinedVector<StoredPart, 1>;
+using StoredParts = absl::InlinedVector<StoredPart, 2>;
 
 class ObjectTable {
  public:
@@ -102,9 +102,8 @@ class ObjectTable {
       f(OnlyPart(object));
       return;
     }
-    const auto many = parts_.find(slot);
-    if (many == parts_.end()) return;
-    for (const StoredPart& part : many->second) f(part);
+    if (!object.has_list) return;
+    for (const StoredPart& part : lists_[object.offset]) f(part);
   }
 
   // Slots were numbered from 0 up to here.
@@ -121,13 +120,16 @@ class ObjectTable {
                       .segment = object.segment};
   }
 
+  void DropList(ObjectSlot& object);
+
   uint32_t max_slots_;
   uint32_t used_ = 0;
   SlotIndex first_free_ = kNoSlot;
   ChunkedVector<ObjectSlot> slots_;
   KeyStore keys_;
   HashIndex index_;
-  absl::flat_hash_map<SlotIndex, StoredParts> parts_;  // never iterated
+  ChunkedVector<StoredParts, 512> lists_;
+  std::vector<uint32_t> free_lists_;  // unused ones
 };
 
 }  // namespace moonpool::master

@@ -173,6 +173,8 @@ TEST(ObjectTable, ManyPartsStandAsideAndOneStandsInTheSlot) {
   ASSERT_EQ(table.PartsOf(slot).size(), 1u);
   EXPECT_EQ(table.PartsOf(slot)[0].offset, 64u);
   EXPECT_EQ(table[slot].node, 3);
+  table.SetParts(slot, {});
+  EXPECT_TRUE(table.PartsOf(slot).empty());
 }
 
 TEST(Obituaries, TheOldestMakesRoomForTheNewest) {

@@ -29,8 +29,8 @@ struct FreeItem {
 struct Tombstone {
   NamespaceId name_space = 0;
   std::string key;
-  Generation generation;  // this and every older one is dead
-  uint32_t awaited = 0;   // confirmations
+  Generation generation;       // this and every older one is dead
+  uint32_t awaited = 0;        // confirmations
   RemoveTicket follower = {};  // a later removal of the key, which is not done before this one
   // While a lease lasts the holders must keep the bytes; then they are told to forget them.
   absl::Time holders_told_at = absl::InfinitePast();
