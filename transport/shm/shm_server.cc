@@ -92,6 +92,13 @@ absl::Status ShmBackend::Bind(int fd, const SocketAddress& address) const {
   if (fchmod(fd, options_.socket_mode) != 0) return SocketError("chmod of the socket", errno);
   if (bind(fd, raw, address.length) == 0) return absl::OkStatus();
   if (errno != EADDRINUSE) return SocketError(absl::StrCat("bind ", options_.socket_path), errno);
+  // Only what a node that was killed has left behind may be replaced.
+  struct stat there {};
+  if (lstat(options_.socket_path.c_str(), &there) != 0 || !S_ISSOCK(there.st_mode)) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
+                     absl::StrCat(options_.socket_path, " exists and is no socket"),
+                     {.hint = "give another path, or remove the file"});
+  }
   ASSIGN_OR_RETURN(const UniqueFd probe, NewStreamSocket(AF_UNIX));
   if (connect(probe.get(), raw, address.length) == 0 || errno != ECONNREFUSED) {
     return SocketError(absl::StrCat("bind ", options_.socket_path), EADDRINUSE);

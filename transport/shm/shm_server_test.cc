@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -83,6 +84,16 @@ TEST_F(ShmServerTest, StaleSocketIsReplacedLiveOneIsNot) {
   const auto transport = NewShmTransport({}, clock_);
   EXPECT_THAT(transport->Connect(Peer(target.incarnation()), Soon()), IsOk());
   server->Stop();
+}
+
+TEST_F(ShmServerTest, AFileInThePlaceOfTheSocketIsLeftAlone) {
+  std::ofstream(path_) << "precious";
+  FakeTarget target;
+  EXPECT_THAT(NewServer(target)->Start(),
+              Fails(absl::StatusCode::kFailedPrecondition, ErrorReason::kBadArgument));
+  std::string content;
+  std::ifstream(path_) >> content;
+  EXPECT_EQ(content, "precious");
 }
 
 TEST_F(ShmServerTest, ReaderCannotWriteIntoThePool) {
