@@ -92,7 +92,8 @@ void ObjectTable::SetParts(SlotIndex slot, StoredParts parts) {
 
 void ObjectTable::DropList(ObjectSlot& object) {
   if (!std::exchange(object.has_list, false)) return;
-  lists_[object.offset] = StoredParts();
+  lists_[object.offset].clear();
+  lists_[object.offset].shrink_to_fit();
   free_lists_.push_back(static_cast<uint32_t>(object.offset));
 }
 
