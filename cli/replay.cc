@@ -21,6 +21,12 @@
 namespace moonpool::cli {
 namespace {
 
+// A master that was restarted meanwhile counts from its own start.
+uint64_t EvictedBetween(const v1::GetStatusResponse& before, const v1::GetStatusResponse& after) {
+  const uint64_t base = before.term() == after.term() ? before.totals().evicted() : 0;
+  return after.totals().evicted() - std::min(base, after.totals().evicted());
+}
+
 struct Arguments {
   std::string trace_file;
   std::string generate;
@@ -90,7 +96,7 @@ absl::StatusOr<replay::Report> Replay(const Session& session, const Arguments& a
   ASSIGN_OR_RETURN(const v1::GetStatusResponse after, link.GetStatus());
   return replay::MakeReport(trace, options,
                             {.capacity_bytes = before.capacity_bytes(),
-                             .evicted = after.totals().evicted() - before.totals().evicted(),
+                             .evicted = EvictedBetween(before, after),
                              .policy = before.eviction_policy()},
                             std::move(play));
 }
