@@ -200,6 +200,7 @@ void MasterLink::OnRegistered(const v1::Registered& registered, absl::Time now, 
 void MasterLink::OnCommand(const v1::Command& command, absl::Time now, LinkOutput& out) {
   if (!has_session()) return Drop(BadMessage("a command before the registration"), now, out);
   if (command.term() > kTermMax) return Drop(BadMessage("an impossible term"), now, out);
+  last_heard_ = now;  // acknowledgements may stand in line behind it
   metrics_.commands.Increment();
   const absl::Status status = Execute(command);
   v1::CommandResult& result = *out.send.emplace_back().mutable_command_result();

@@ -218,6 +218,14 @@ TEST_F(MasterLinkTest, AMasterThatDoesNotAnswerHeartbeatsIsLeft) {
   EXPECT_THAT(link_.last_failure(), StatusIs(StatusCode::kUnavailable));
 }
 
+TEST_F(MasterLinkTest, AMasterThatSendsCommandsIsThere) {
+  GoLive();
+  now_ += kTimeout - absl::Nanoseconds(1);
+  Receive(Free(1, 1, {}));
+  EXPECT_FALSE(TickAfter(absl::Nanoseconds(1)).disconnect);
+  EXPECT_TRUE(TickAfter(kTimeout).disconnect);
+}
+
 TEST_F(MasterLinkTest, SealsAreReportedSoonAndInBatches) {
   GoLive();
   ASSERT_THAT(pool_.Put(Gen(1, 1), At(0, 128), "a"), IsOk());

@@ -29,7 +29,8 @@ class FakeMaster final : public v1::MembershipService::Service {
  public:
   using Stream = grpc::ServerReaderWriter<v1::MasterMessage, v1::NodeMessage>;
 
-  explicit FakeMaster(uint32_t term = 1) : term_(term) {
+  explicit FakeMaster(uint32_t term = 1, uint64_t session_timeout_ms = 10'000)
+      : term_(term), session_timeout_ms_(session_timeout_ms) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(this);
@@ -93,7 +94,7 @@ class FakeMaster final : public v1::MembershipService::Service {
       registered.set_term(term_);
       registered.set_node_id(1);
       registered.set_heartbeat_interval_ms(20);
-      registered.set_session_timeout_ms(400);
+      registered.set_session_timeout_ms(session_timeout_ms_);
       stream.Write(answer);
     } else if (message.has_heartbeat() && answers_heartbeats_) {
       answer.mutable_heartbeat_ack()->set_sequence(message.heartbeat().sequence());
@@ -102,6 +103,7 @@ class FakeMaster final : public v1::MembershipService::Service {
   }
 
   const uint32_t term_;
+  const uint64_t session_timeout_ms_;
   int port_ = 0;
   absl::Mutex mutex_;
   std::vector<v1::NodeMessage> received_ ABSL_GUARDED_BY(mutex_);
