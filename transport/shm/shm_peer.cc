@@ -48,7 +48,7 @@ absl::StatusOr<std::shared_ptr<ShmPeer>> ShmPeer::Connect(const SocketAddress& a
                                                           const ConnectDeadline& deadline,
                                                           const Clock& clock) {
   ASSIGN_OR_RETURN(UniqueFd fd, NewStreamSocket(AF_UNIX));
-  RETURN_IF_ERROR(StartConnect(fd.get(), address));
+  RETURN_IF_ERROR(ConnectUnix(fd.get(), address, deadline));
   ASSIGN_OR_RETURN(const ReceivedMemory memory, ReceiveMemory(fd.get(), hello, deadline, clock));
   ASSIGN_OR_RETURN(auto pins, PinSlots::Map(memory.pins.get(), memory.answer.pin_slots));
   auto peer = std::make_shared<ShmPeer>(std::move(fd), std::move(pins), clock);

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "common/log.h"
 #include "common/testing/status_matchers.h"
@@ -84,6 +85,25 @@ TEST_F(ShmServerTest, StaleSocketIsReplacedLiveOneIsNot) {
   const auto transport = NewShmTransport({}, clock_);
   EXPECT_THAT(transport->Connect(Peer(target.incarnation()), Soon()), IsOk());
   server->Stop();
+}
+
+TEST_F(ShmServerTest, AFullBacklogIsWaitedFor) {
+  ASSERT_OK_AND_ASSIGN(const SocketAddress address, UnixAddress(path_));
+  ASSERT_OK_AND_ASSIGN(const UniqueFd listener, NewStreamSocket(AF_UNIX));
+  ASSERT_EQ(
+      bind(listener.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length), 0);
+  ASSERT_EQ(listen(listener.get(), 0), 0);
+  const CallContext context = Soon();
+  const ConnectDeadline deadline(context, absl::Seconds(10), clock_);
+  ASSERT_OK_AND_ASSIGN(const UniqueFd first, NewStreamSocket(AF_UNIX));
+  ASSERT_THAT(ConnectUnix(first.get(), address, deadline), IsOk());
+  ASSERT_OK_AND_ASSIGN(const UniqueFd second, NewStreamSocket(AF_UNIX));
+  const ConnectDeadline at_once(context, absl::ZeroDuration(), clock_);
+  EXPECT_THAT(ConnectUnix(second.get(), address, at_once),
+              StatusIs(absl::StatusCode::kUnavailable));
+  std::thread accepter([&] { close(accept(listener.get(), nullptr, nullptr)); });
+  EXPECT_THAT(ConnectUnix(second.get(), address, deadline), IsOk());
+  accepter.join();
 }
 
 TEST_F(ShmServerTest, AFileInThePlaceOfTheSocketIsLeftAlone) {

@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<Channel>> ShmTransport::TryConnect(const PeerAddr
   ASSIGN_OR_RETURN(const SocketAddress address, UnixAddress(peer.shm_path));
   ASSIGN_OR_RETURN(auto shared, PeerFor(peer, address, deadline));
   ASSIGN_OR_RETURN(UniqueFd fd, NewStreamSocket(AF_UNIX));
-  RETURN_IF_ERROR(StartConnect(fd.get(), address));
+  RETURN_IF_ERROR(ConnectUnix(fd.get(), address, deadline));
   auto stream = std::make_unique<ClientStream>(
       std::move(fd), HelloFor(peer.incarnation, options_.client_id, writer_wish()),
       ClientStream::Limits{options_.outstanding_ops_max, options_.outstanding_bytes_max},

@@ -1,6 +1,10 @@
 #include "transport/stream/connect.h"
 
+#include <poll.h>
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -30,6 +34,17 @@ absl::Status ConnectDeadline::Check() const {
   if (clock_.Now() < limited_.deadline) return absl::OkStatus();
   return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable,
                    absl::StrCat("no answer within ", absl::FormatDuration(timeout_)));
+}
+
+absl::Status ConnectUnix(int fd, const SocketAddress& address, const ConnectDeadline& deadline) {
+  constexpr int kBacklogWaitMs = 1;
+  const auto* raw = reinterpret_cast<const sockaddr*>(&address.storage);
+  while (connect(fd, raw, address.length) != 0) {
+    if (errno != EAGAIN) return SocketError(absl::StrCat("connect to ", address.ToString()), errno);
+    RETURN_IF_ERROR(deadline.Check());
+    poll(nullptr, 0, kBacklogWaitMs);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status AwaitReady(ClientStream& stream, const ConnectDeadline& deadline, const Clock& clock) {

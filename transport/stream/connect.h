@@ -32,6 +32,10 @@ class ConnectDeadline {
   const Clock& clock_;
 };
 
+// Connects to a Unix socket. A full backlog is no failure of the node, and gives no descriptor to
+// wait for: it is tried again, every millisecond, until the deadline.
+absl::Status ConnectUnix(int fd, const SocketAddress& address, const ConnectDeadline& deadline);
+
 // Drives the stream until its HELLO is answered.
 absl::Status AwaitReady(ClientStream& stream, const ConnectDeadline& deadline, const Clock& clock);
 
