@@ -45,7 +45,9 @@ void DescribePool(CoreOptions& core, ConfigTable& table) {
   table.Text("eviction.policy", &core.eviction_policy, EvictionHelp());
   table.Duration("grant.max", &core.max_grant, kShort,
                  "Longest time that a writer has from the grant to the commit.");
-  table.Duration("lease.max", &core.max_lease, kShort, "Longest lease that is given.");
+  table.Duration(
+      "lease.max", &core.max_lease, kShort,
+      "Longest lease that is given; and how long a restarted master evicts nothing it adopted.");
   table.Real("lease.fraction", &core.leased_fraction, {0.0, 1.0},
              "Share of the capacity that the leases of one namespace may hold.");
   table.Duration("condemn.duration", &core.condemn_duration, kShort,

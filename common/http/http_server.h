@@ -31,7 +31,7 @@ struct HttpOptions {
   // Served at the same time, by a thread ("http") each. More wait, a few dozen of them.
   size_t connections_max = 8;
   // A connection is closed this long after it was accepted, whatever its state.
-  absl::Duration connection_timeout = absl::Seconds(5);
+  absl::Duration connection_timeout = absl::Seconds(2);
 };
 
 struct HttpRequest {

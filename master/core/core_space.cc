@@ -153,6 +153,11 @@ absl::Status CoreState::NoSpace(uint64_t need_bytes) const {
     largest = std::max(largest, nodes[index].largest_free_bytes());
   }
   const auto use = [&](ByteUse kind) { return bytes[static_cast<size_t>(kind)]; };
+  const absl::string_view takeover = hold_until == absl::InfinitePast()
+                                         ? ""
+                                         : "; after its start a master evicts nothing that nodes "
+                                           "brought along until every lease of "
+                                           "the one before must have ended";
   return MakeError(
       absl::StatusCode::kResourceExhausted, ErrorReason::kNoSpace,
       absl::StrCat("needs ", need_bytes, " bytes; capacity ", capacity, ": live ",
@@ -160,7 +165,7 @@ absl::Status CoreState::NoSpace(uint64_t need_bytes) const {
                    " objects with live children), open grants ", use(ByteUse::kGranted),
                    ", pinned or still leased after removal ", use(ByteUse::kCondemned),
                    ", waiting for missing parts ", use(ByteUse::kPartial), ", free ", free_bytes,
-                   "; largest free range ", largest),
+                   "; largest free range ", largest, takeover),
       {.hint = "wait for space, or spill; what is leased, granted or pinned comes back by itself",
        .retry_after = absl::Milliseconds(100)});
 }

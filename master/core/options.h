@@ -12,7 +12,9 @@ struct CoreOptions {
   // Behaviour.
   std::string eviction_policy = "cohort";
   absl::Duration max_grant = absl::Seconds(30);  // longest life of a grant
-  absl::Duration max_lease = absl::Seconds(10);  // longest lease that is given
+  // Longest lease that is given. Also how long a new master evicts nothing that it adopted: long
+  // leases are paid for with a full pool that takes no puts after a restart.
+  absl::Duration max_lease = absl::Seconds(3);
   absl::Duration condemn_duration =
       absl::Seconds(1);  // extents pinned at their node rest this long
   absl::Duration node_loss_timeout = absl::Seconds(5);
