@@ -26,5 +26,9 @@ extern "C" const char* __tsan_default_suppressions() {
       // The first look at an object that gRPC has carried to another thread.
       "race_top:operator new\n"
       // Messages and statuses on their way into and out of a call.
-      "race:grpc::internal::CallOp\n";
+      "race:grpc::internal::CallOp\n"
+      // The last step of a client's stream, taken on whichever thread is last.
+      "race:grpc::internal::ClientCallbackReaderWriterImpl*MaybeFinish\n"
+      // gRPC joins its threads in ways that are not seen.
+      "thread:grpc_core::Thread\n";
 }
