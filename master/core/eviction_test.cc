@@ -104,7 +104,7 @@ TEST(Chains, ACircleHoldsNothingBack) {
 }
 
 TEST(Lease, HoldsAnObjectUntilItEnds) {
-  CoreFixture pool({.leased_fraction = 1.0});
+  CoreFixture pool({.max_lease = absl::Seconds(10), .leased_fraction = 1.0});
   pool.AddNode("n1", kBlock);
   ASSERT_THAT(pool.Put("a", kBlockPayload), IsOk());
   EXPECT_EQ(pool.Get("a", absl::Seconds(2)).location.lease, absl::Seconds(2));
@@ -199,7 +199,8 @@ void MakeHoles(CoreFixture& pool, int blocks) {
 }
 
 TEST(Fragmentation, HolesAreJoinedForALargeObject) {
-  CoreFixture pool({.leased_fraction = 1.0, .min_part_bytes = 1024});
+  CoreFixture pool(
+      {.max_lease = absl::Seconds(10), .leased_fraction = 1.0, .min_part_bytes = 1024});
   pool.AddNode("n1", 64 * kBlock);
   MakeHoles(pool, 64);
   const uint64_t size = 30 * kBlockPayload;
@@ -214,7 +215,7 @@ TEST(Fragmentation, HolesAreJoinedForALargeObject) {
 }
 
 TEST(Fragmentation, ARefusalNamesWhatHoldsTheSpace) {
-  CoreFixture pool({.leased_fraction = 1.0});
+  CoreFixture pool({.max_lease = absl::Seconds(10), .leased_fraction = 1.0});
   pool.AddNode("n1", 8 * kBlock);
   MakeHoles(pool, 8);
   const PutOutcome refused = pool.Start("large", 5 * kBlock);

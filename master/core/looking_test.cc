@@ -41,7 +41,7 @@ TEST(Locate, MayWaitForAWriter) {
 }
 
 TEST(MatchPrefix, StopsAtTheFirstMiss) {
-  CoreFixture pool({.leased_fraction = 1.0});
+  CoreFixture pool({.max_lease = absl::Seconds(10), .leased_fraction = 1.0});
   pool.AddNode("n1", 10 * kBlock);
   for (const char* key : {"a", "b", "d"}) ASSERT_THAT(pool.Put(key, 1), IsOk());
   const absl::string_view keys[] = {"a", "b", "c", "d"};
@@ -96,7 +96,7 @@ TEST(ListObjects, PagesThroughThePrefixInBoundedSteps) {
 }
 
 TEST(ListObjects, SaysWhatThereIsToKnow) {
-  CoreFixture pool({.leased_fraction = 1.0});
+  CoreFixture pool({.max_lease = absl::Seconds(10), .leased_fraction = 1.0});
   pool.AddNode("n1", 100 * kBlock);
   pool.AddNode("n2", 100 * kBlock);
   ASSERT_THAT(pool.Put("root", 5), IsOk());

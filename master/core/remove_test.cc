@@ -112,7 +112,7 @@ TEST(Remove, ACommandWithoutAnAnswerIsRepeated) {
 }
 
 TEST(Remove, OfALeasedObjectKeepsTheBytesUntilTheLeaseEnds) {
-  CoreFixture pool({.leased_fraction = 1.0});
+  CoreFixture pool({.max_lease = absl::Seconds(10), .leased_fraction = 1.0});
   pool.AddNode("n1", kBlock);
   const Grant grant = pool.Grab("a", kBlockPayload);
   ASSERT_THAT(pool.Commit(grant), IsOk());
