@@ -32,6 +32,11 @@ std::string CaseName(const std::string& path, const char* operation, const char*
   return absl::StrCat(path, "_", operation, "_", size, "_", threads, "t_b", batch);
 }
 
+Reading ReadingOf(const LatencyHistogram& calls, size_t bytes_per_call) {
+  return {.rate = GigabytesPer(calls.count() * bytes_per_call, calls.total()),
+          .p50_us = calls.QuantileMicros(0.5)};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DataSuite>> DataSuite::Prepare(DataSuiteOptions options) {
@@ -102,7 +107,7 @@ void DataSuite::AddLimits(size_t size_index, std::vector<Case>* cases) const {
                         if (*copy == nullptr) {
                           copy->reset(new MemoryCopy(raw.direction, raw.size, raw.many));
                         }
-                        return Reading{.rate = (*copy)->GigabytesPerSecond(time)};
+                        return ReadingOf((*copy)->Copy(time), raw.size);
                       }});
     cases->push_back({.name = absl::StrCat("raw_tcp_", operation, "_", size.name),
                       .measure = [raw](absl::Duration time) -> absl::StatusOr<Reading> {
@@ -112,9 +117,7 @@ void DataSuite::AddLimits(size_t size_index, std::vector<Case>* cases) const {
     cases->push_back({.name = absl::StrCat("raw_tcp_", operation, "_", size.name, "_single"),
                       .measure = [raw](absl::Duration time) -> absl::StatusOr<Reading> {
                         ASSIGN_OR_RETURN(const LatencyHistogram calls, RawTcpRequests(raw, time));
-                        return Reading{
-                            .rate = GigabytesPer(calls.count() * raw.size, calls.total()),
-                            .p50_us = calls.QuantileMicros(0.5)};
+                        return ReadingOf(calls, raw.size);
                       }});
   }
 }
@@ -159,51 +162,6 @@ std::vector<Case> DataSuite::Cases() {
     if (options_.with_pool && i == kMiBIndex) AddSpecialCases(&cases);
   }
   return cases;
-}
-
-std::vector<Figure> DataSuite::Figures() {
-  std::vector<Figure> figures;
-  const auto rate = [&](const std::string& name, const std::string& of, const std::string& over,
-                        double at_least) {
-    figures.push_back({.name = name,
-                       .of = of,
-                       .over = over,
-                       .bound = at_least > 0 ? Bound::kAtLeast : Bound::kNone,
-                       .limit = at_least});
-  };
-  const auto latency = [&](const std::string& name, const std::string& of, const std::string& over,
-                           double at_most) {
-    figures.push_back({.name = name,
-                       .of = of,
-                       .field = Field::kP50Micros,
-                       .over = over,
-                       .bound = at_most > 0 ? Bound::kAtMost : Bound::kNone,
-                       .limit = at_most});
-  };
-  rate("shm_get_1m_vs_memcpy", "shm_get_1m_1t_b1", "memcpy_get_1m", 1.0);
-  rate("shm_put_1m_vs_memcpy", "shm_put_1m_1t_b1", "memcpy_put_1m", 0);
-  rate("shm_get_64k_vs_memcpy", "shm_get_64k_1t_b1", "memcpy_get_64k", 0);
-  rate("shm_get_16m_vs_memcpy", "shm_get_16m_1t_b1", "memcpy_get_16m", 0);
-  rate("shm_get_1m_batch_vs_memcpy", "shm_get_1m_1t_b32", "memcpy_get_1m", 0);
-  rate("shm_put_1m_batch_vs_memcpy", "shm_put_1m_1t_b32", "memcpy_put_1m", 0);
-  latency("shm_get_4k_p50_us", "shm_get_4k_1t_b1", "", 0);
-  latency("shm_view_p50_us", "shm_view_1m", "", 5);
-  rate("tcp_get_1m_vs_raw", "tcp_get_1m_1t_b32", "raw_tcp_get_1m", 0.75);
-  rate("tcp_put_1m_vs_raw", "tcp_put_1m_1t_b32", "raw_tcp_put_1m", 0.75);
-  rate("tcp_get_64k_vs_raw", "tcp_get_64k_1t_b32", "raw_tcp_get_64k", 0);
-  latency("tcp_get_1m_single_p50_vs_raw", "tcp_get_1m_1t_b1", "raw_tcp_get_1m_single", 1.25);
-  latency("tcp_get_4k_p50_vs_raw", "tcp_get_4k_1t_b1", "raw_tcp_get_4k_single", 0);
-  rate("shm_get_1m_4t_vs_1t", "shm_get_1m_4t_b32", "shm_get_1m_1t_b32", 0);
-  rate("shm_put_1m_4t_vs_1t", "shm_put_1m_4t_b32", "shm_put_1m_1t_b32", 0);
-  rate("tcp_get_1m_4t_vs_1t", "tcp_get_1m_4t_b32", "tcp_get_1m_1t_b32", 0);
-  rate("tcp_put_1m_4t_vs_1t", "tcp_put_1m_4t_b32", "tcp_put_1m_1t_b32", 0);
-  figures.push_back({.name = "checksum_cost_tcp_1m",
-                     .of = "tcp_get_1m_1t_b32",
-                     .over = "tcp_get_1m_1t_b32_unverified",
-                     .bound = Bound::kAtMost,
-                     .limit = 0.2,
-                     .is_loss = true});
-  return figures;
 }
 
 }  // namespace moonpool::bench

@@ -16,19 +16,20 @@ MemoryCopy::MemoryCopy(Direction direction, size_t size, size_t many)
   std::memset(buffer_.get(), 2, size);
 }
 
-double MemoryCopy::GigabytesPerSecond(absl::Duration time) {
-  const Stopwatch watch;
-  uint64_t bytes = 0;
+LatencyHistogram MemoryCopy::Copy(absl::Duration time) {
+  LatencyHistogram copies;
+  const Stopwatch total;
   do {
     std::byte* const many = pool_.get() + next_ * size_;
     std::byte* const to = direction_ == Direction::kGet ? buffer_.get() : many;
     const std::byte* const from = direction_ == Direction::kGet ? many : buffer_.get();
+    const Stopwatch watch;
     std::memcpy(to, from, size_);
     asm volatile("" : : "r"(to) : "memory");  // the copy is needed, compiler
+    copies.Add(watch.elapsed());
     next_ = (next_ + 1) % many_;
-    bytes += size_;
-  } while (watch.elapsed() < time);
-  return GigabytesPer(bytes, watch.elapsed());
+  } while (total.elapsed() < time);
+  return copies;
 }
 
 }  // namespace moonpool::bench

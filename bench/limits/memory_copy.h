@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/time/time.h"
+#include "bench/measure/latency.h"
 
 namespace moonpool::bench {
 
@@ -15,8 +16,8 @@ class MemoryCopy {
  public:
   // `many` buffers of `size` bytes on the side that changes.
   MemoryCopy(Direction direction, size_t size, size_t many);
-  // Copies for about `time`.
-  double GigabytesPerSecond(absl::Duration time);
+  // Copies for about `time`; the time of each copy.
+  LatencyHistogram Copy(absl::Duration time);
 
  private:
   const Direction direction_;
