@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "common/random.h"
 
 namespace moonpool {
@@ -42,7 +42,7 @@ TEST(Checksum, FusedCopyCopiesAndHashesAtEveryAlignment) {
       const auto from = absl::MakeConstSpan(source).subspan(shift);
       ChecksumStream stream;
       stream.CopyAndUpdate(destination.data() + shift, from);
-      EXPECT_EQ(std::memcmp(destination.data() + shift, from.data(), size), 0);
+      EXPECT_TRUE(absl::MakeConstSpan(destination).subspan(shift, size) == from) << size;
       EXPECT_EQ(stream.Finish(), Checksum(from)) << size << " at " << shift;
       EXPECT_EQ(destination[shift + size], std::byte{0xee}) << "wrote past the end";
     }
@@ -54,7 +54,7 @@ TEST(Checksum, CopyBytesCopiesExactly) {
     const std::vector<std::byte> source = RandomBytes(size, size);
     std::vector<std::byte> destination(size + 1, std::byte{0x55});
     CopyBytes(destination.data(), source);
-    EXPECT_EQ(std::memcmp(destination.data(), source.data(), size), 0);
+    EXPECT_TRUE(absl::MakeConstSpan(destination).first(size) == absl::MakeConstSpan(source));
     EXPECT_EQ(destination[size], std::byte{0x55});
   }
 }

@@ -299,7 +299,7 @@ class SimChannel final : public Channel {
                        "payload does not match its checksum");
     }
     for (const transport::MutableBytes piece : op.into) {
-      std::memcpy(piece.data(), payload.data(), piece.size());
+      std::ranges::copy(payload.first(piece.size()), piece.begin());
       payload.remove_prefix(piece.size());
     }
     return absl::OkStatus();
