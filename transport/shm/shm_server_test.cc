@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -223,6 +224,42 @@ TEST_F(ShmServerTest, NextLifeOfTheNodeIsAnotherPeer) {
 }
 
 // Its claim would go with the connection, and nothing keeps a slow writer from writing after that.
+// The caller looks at its deadline after each step, and a write that it gives up stops there.
+TEST_F(ShmServerTest, ALargeMappedWriteIsCopiedInSteps) {
+  FakeTarget target;
+  const auto server = NewServer(target);
+  ASSERT_THAT(server->Start(), IsOk());
+  const auto transport = NewShmTransport({}, clock_);
+  auto channel = transport->Connect(Peer(target.incarnation()), Soon());
+  ASSERT_THAT(channel, IsOk());
+  constexpr size_t kLarge = 32 << 20;
+  constexpr size_t kStepMax = 8 << 20;
+  const std::vector<std::byte> payload(kLarge, std::byte{7});
+  WriteOp op = WriteOf(RecordAt(0, kLarge, 1), payload);
+  const auto written = [&] {
+    const std::vector<std::byte> there = target.PayloadOf(op.record.extent);
+    return static_cast<size_t>(std::count(there.begin(), there.end(), std::byte{7}));
+  };
+  ASSERT_THAT((*channel)->Submit(&op), IsOk());
+  size_t before = 0;
+  ASSERT_TRUE(Eventually([&] {
+    (*channel)->Progress();
+    return target.open_claims() > 0 && (before = written()) > 0;
+  }));
+  EXPECT_LE(before, kStepMax);
+  (*channel)->Progress();
+  EXPECT_GT(written(), before);
+  EXPECT_LE(written(), before + kStepMax);
+  EXPECT_FALSE(op.done);
+
+  before = written();
+  (*channel)->Abandon(absl::CancelledError("changed my mind"));
+  EXPECT_TRUE(op.done);
+  EXPECT_TRUE(Eventually([&] { return target.open_claims() == 0; }));
+  EXPECT_EQ(written(), before);
+  server->Stop();
+}
+
 TEST_F(ShmServerTest, MappedWriterIsNeverClosedForBeingSlow) {
   FakeTarget target;
   ShmServerOptions options;

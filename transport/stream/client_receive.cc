@@ -37,6 +37,8 @@ bool ClientStream::Receive() {
       ConsumeInput(skipped);
     } else if (is_receiving_payload_ && !input().empty()) {
       TakePayload();
+    } else if (is_copying_) {
+      CopySome();
     } else if (is_receiving_payload_ || !TakeAnswer()) {
       if (!failure_.ok() || !FillInput()) break;
     }
@@ -110,7 +112,7 @@ bool ClientStream::OnPlainAnswer(FrameType request, const absl::Status& status) 
       return true;
     case Kind::kClaim:
       if (request != FrameType::kClaim) return false;
-      CopyMapped(status);
+      StartCopy(status);
       return true;
   }
   return false;
@@ -233,30 +235,36 @@ void ClientStream::FinishRead() {
 }
 
 // The extent is ours (or sealed already, then the record only needs its checksum again): fill it
-// and seal it. It is ours as long as the connection is there: the look at it before each step keeps
-// a client that was stopped in between from writing into what has got another owner meanwhile.
-void ClientStream::CopyMapped(const absl::Status& claimed) {
+// and seal it.
+void ClientStream::StartCopy(const absl::Status& claimed) {
   WriteOp* const op = Front().write;
-  const Extent& extent = op->record.extent;
   const bool is_sealed = claimed.code() == absl::StatusCode::kAlreadyExists;
   if (!claimed.ok() && !is_sealed) return FinishFront(claimed);
-  const MutableBytes part = is_sealed ? MutableBytes{} : mapped_->Writable(extent);
+  copy_into_ =
+      is_sealed ? MutableBytes{} : mapped_->Writable(op->record.extent).subspan(kPartHeaderBytes);
+  copy_from_ = SpanCursor<const std::byte>(op->from);
   into_checksum_.Reset();
-  SpanCursor<const std::byte> from(op->from);
-  size_t at = kPartHeaderBytes;
-  while (from.remaining() > 0) {
-    const ConstBytes piece = from.Next(kMappedStepBytes);
-    if (is_sealed) {
-      into_checksum_.Update(piece);
-    } else if (IsOpen(fd_.get())) {
-      into_checksum_.CopyAndUpdate(part.data() + at, piece);
-    } else {
-      return Fail(SocketError("write into mapped memory", ECONNRESET));
-    }
-    at += piece.size();
-    from.Advance(piece.size());
+  is_copying_ = true;
+}
+
+// One step of it; the caller looks at its deadline between some of them. The extent is ours as long
+// as the connection is there: the look at it before each step keeps a client that was stopped in
+// between from writing into what has got another owner meanwhile.
+void ClientStream::CopySome() {
+  const ConstBytes piece = copy_from_.Next(kMappedStepBytes);
+  if (copy_into_.empty()) {
+    into_checksum_.Update(piece);
+  } else if (IsOpen(fd_.get())) {
+    into_checksum_.CopyAndUpdate(copy_into_.data(), piece);
+    copy_into_.remove_prefix(piece.size());
+  } else {
+    return Fail(SocketError("write into mapped memory", ECONNRESET));
   }
-  moved_bytes_ += extent.payload_bytes();
+  copy_from_.Advance(piece.size());
+  moved_bytes_ += piece.size();
+  if (copy_from_.remaining() > 0) return;
+  is_copying_ = false;
+  WriteOp* const op = Front().write;
   op->record.payload_checksum = into_checksum_.Finish();
   ++head_;
   Push(Kind::kSeal, nullptr, op);

@@ -109,7 +109,8 @@ class ClientStream {
   void TakePayload();
   void OnPayload(size_t bytes);
   void FinishRead();
-  void CopyMapped(const absl::Status& claimed);
+  void StartCopy(const absl::Status& claimed);
+  void CopySome();
   bool FillInput();
   size_t AnswerHeadroom() const;
   void FailBadAnswer(absl::string_view what);
@@ -146,6 +147,9 @@ class ClientStream {
   absl::StatusOr<PartHeader> part_header_;
   SpanCursor<std::byte> into_;
   ChecksumStream into_checksum_;
+  bool is_copying_ = false;  // the front's payload, into mapped memory
+  SpanCursor<const std::byte> copy_from_;
+  MutableBytes copy_into_;    // what is left to fill; empty: sealed already, only to be hashed
   uint64_t moved_bytes_ = 0;  // by this Progress
 };
 
