@@ -34,8 +34,11 @@
 //            10 u16 reserved, 12 the message
 //
 // A WRITE with kFlagQuiet is answered only when it fails; its SEAL, sent right behind, is answered
-// always. HELLO and ERROR keep their layout over major versions, so that a refusal can be read.
-// The parsers trust no byte: what they return is within the limits of common/types.h and ops.h.
+// always. A READ with kFlagConfirm is answered READ_OK and, behind the padding of its payload, OK,
+// or an ERROR (NOT_FOUND/STALE_GENERATION) when the bytes got another owner before the last of them
+// was sent: what a checksum would find. HELLO and ERROR keep their layout over major versions, so
+// that a refusal can be read. The parsers trust no byte: what they return is within the limits of
+// common/types.h and ops.h.
 #pragma once
 
 #include <cstddef>
@@ -63,7 +66,8 @@ enum class FrameType : uint8_t {
   kError = 0x84,
 };
 
-inline constexpr uint8_t kFlagQuiet = 1;
+inline constexpr uint8_t kFlagQuiet = 1;    // of a WRITE
+inline constexpr uint8_t kFlagConfirm = 2;  // of a READ
 
 // The client wants / the server grants:
 inline constexpr uint32_t kHelloMapping = 1;       // the segments' memory and a page of pins

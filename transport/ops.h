@@ -41,7 +41,9 @@ struct ReadOp {
   Generation generation;
   Extent extent;
   std::vector<MutableBytes> into;  // sizes add up to extent.payload_bytes()
-  bool verify = true;              // compute the checksum on the way in and compare
+  // Compute the checksum on the way in and compare. Without, the bytes are still this generation's
+  // and no other's, but what has damaged them is not found.
+  bool verify = true;
   // Out, valid once done. OK: `header` is the part's and, with verify, the payload matches it.
   // NOT_FOUND/STALE_GENERATION: the generation no longer owns the extent. DATA_LOSS: torn or
   // corrupted. UNAVAILABLE: the peer or the connection failed. The buffers' content is undefined

@@ -123,4 +123,14 @@ Generation LoadPartGeneration(const std::byte* from) {
   return Generation{GenerationAt(const_cast<std::byte*>(from)).load(std::memory_order_seq_cst)};
 }
 
+absl::Status CheckStillOwned(Generation generation, const std::byte* part) {
+  // What was copied was loaded before the generation is.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (LoadPartGeneration(part) == generation) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kNotFound, ErrorReason::kStaleGeneration,
+      absl::StrCat("generation ", ToString(generation), " was superseded while it was read"),
+      {.hint = "locate the key again"});
+}
+
 }  // namespace moonpool::transport

@@ -54,7 +54,7 @@ class Target {
   // Header and payload of a sealed part, as they stand in memory. NOT_FOUND/STALE_GENERATION
   // unless exactly this generation owns exactly this extent and it is sealed. The memory stays
   // mapped for the target's life, but its bytes may get a newer owner at any moment: the reader's
-  // checksum finds that.
+  // checksum finds that, or whoever copies them looks at the header again (CheckStillOwned).
   virtual absl::StatusOr<ConstBytes> OpenRead(Generation generation, const Extent& extent) = 0;
 
   // Takes the extent for a generation. Older owners of any of its bytes are superseded (their

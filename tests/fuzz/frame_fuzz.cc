@@ -94,19 +94,22 @@ void FeedClient(ConstBytes bytes) {
   read.generation = Generation{1};
   read.extent = {SegmentId{0}, 0, buffer.size() + kPartHeaderBytes};
   read.into = {absl::MakeSpan(buffer)};
+  ReadOp unverified = read;
+  unverified.verify = false;
   WriteOp write;
   write.record.generation = Generation{2};
   write.record.key = "k";
   write.record.extent = read.extent;
   write.from = {ConstBytes(buffer)};
   ClientStream stream(std::move(sockets.fed), HelloFor(Incarnation{1}, 0, 0), {}, nullptr);
-  MP_CHECK(stream.Add(&read).ok() && stream.Add(&write).ok(), "no room");
+  MP_CHECK(stream.Add(&read).ok() && stream.Add(&unverified).ok() && stream.Add(&write).ok(),
+           "no room");
   while (stream.Progress()) {
   }  // the requests are out: an answer may come
   sockets.Feed(bytes);
   while (stream.Progress()) {
   }
-  MP_CHECK(read.done && write.done, "the server has gone, and an op waits");
+  MP_CHECK(read.done && unverified.done && write.done, "the server has gone, and an op waits");
 }
 
 class NoBackend final : public StreamBackend {

@@ -85,6 +85,11 @@ void ShmChannel::StartRead() {
   const ConstBytes part = peer_->Readable(op.extent);
   absl::StatusOr<PartHeader> header =
       CheckPartHeader(op.generation, op.extent, part.first(kPartHeaderBytes));
+  if (absl::IsDataLoss(header.status())) {
+    // Unless it was caught while the next owner wrote its own.
+    const absl::Status owned = CheckStillOwned(op.generation, part.data());
+    if (!owned.ok()) header = owned;
+  }
   if (!header.ok()) return FinishFront(header.status());
   op.header = *header;
   left_ = part.subspan(kPartHeaderBytes);
@@ -119,12 +124,8 @@ absl::Status ShmChannel::Judge(const ReadOp& op) const {
     payload = CheckPayload(op.header, checksum_.Finish());
     if (payload.ok()) return payload;
   }
-  const std::byte* part = peer_->Readable(op.extent).data();
-  if (LoadPartGeneration(part) == op.generation) return payload;
-  return MakeError(
-      absl::StatusCode::kNotFound, ErrorReason::kStaleGeneration,
-      absl::StrCat("generation ", ToString(op.generation), " was superseded while it was read"),
-      {.hint = "locate the key again"});
+  RETURN_IF_ERROR(CheckStillOwned(op.generation, peer_->Readable(op.extent).data()));
+  return payload;
 }
 
 void ShmChannel::FinishFront(const absl::Status& status) {

@@ -73,6 +73,7 @@ struct Flight {
   // What travels.
   Generation generation;
   Extent extent;
+  bool confirm = false;  // of a read: nothing else will tell whose bytes they were
   transport::SealRecord record;
   std::vector<std::byte> bytes;
   absl::Status answer;
@@ -105,6 +106,7 @@ class SimChannel final : public Channel {
     flight->read = op;
     flight->generation = op->generation;
     flight->extent = op->extent;
+    flight->confirm = !op->verify;
     flights_.push_back(flight);
     ToServer(there_, [this_ = Context(), flight] { this_.ServeRead(flight); });
     return absl::OkStatus();
@@ -207,7 +209,9 @@ class SimChannel final : public Channel {
         if (!flight->bytes.empty() && fabric.random().Uniform() < fabric.faults().bit_flip) {
           flight->bytes[fabric.random().Below(flight->bytes.size())] ^= std::byte{0x10};
         }
-        Answer(flight, absl::OkStatus());
+        Answer(flight, flight->confirm
+                           ? transport::CheckStillOwned(flight->generation, bytes.data())
+                           : absl::OkStatus());
       });
     }
 

@@ -24,6 +24,7 @@ constexpr uint64_t kBufferedPayloadMax = 8 * 1024;
 constexpr size_t kMappedStepBytes = 1 << 20;
 constexpr size_t kReadOkFrameBytes = Padded(kFrameHeaderBytes);
 constexpr size_t kReadOkBytes = kReadOkFrameBytes + kPartHeaderBytes;
+constexpr size_t kOkBytes = Padded(kFrameHeaderBytes);
 
 }  // namespace
 
@@ -89,7 +90,7 @@ bool ClientStream::OnAnswer(const FrameHeader& header, ConstBytes body) {
   if (output_.sent_position() < Front().output_end) return false;
   if (header.type == FrameType::kHelloOk) return Front().kind == Kind::kHello && OnHelloOk(body);
   if (header.type == FrameType::kReadOk) {
-    return Front().kind == Kind::kRead && StartReadPayload(header, body);
+    return Front().kind == Kind::kRead && !is_confirming_ && StartReadPayload(header, body);
   }
   return OnPlainAnswer(request, status);
 }
@@ -102,8 +103,10 @@ bool ClientStream::OnPlainAnswer(FrameType request, const absl::Status& status) 
       Fail(status);
       return false;
     case Kind::kRead:
-      if (status.ok() || request != FrameType::kRead) return false;
-      FinishFront(status);
+      if (request != FrameType::kRead || (status.ok() && !is_confirming_)) return false;
+      // A header that was caught while the next owner wrote its own looks damaged, and is not.
+      FinishFront(is_confirming_ && status.ok() ? part_header_.status() : status);
+      is_confirming_ = false;
       return true;
     case Kind::kWrite:
     case Kind::kSeal:
@@ -195,7 +198,9 @@ bool ClientStream::FillInput() {
 size_t ClientStream::AnswerHeadroom() const {
   const size_t room = input_.size() - input_end_;
   size_t wanted = is_receiving_payload_ ? PaddingOf(Front().read->extent.length) : padding_;
-  uint64_t at = is_receiving_payload_ ? head_ + 1 : head_;
+  const bool is_in_front = is_receiving_payload_ || is_confirming_;
+  if (is_in_front && !Front().read->verify) wanted += kOkBytes;
+  uint64_t at = is_in_front ? head_ + 1 : head_;
   for (; at != next_ && wanted < room; ++at) {
     const Entry& entry = ring_[at % ring_.size()];
     if (entry.kind != Kind::kRead) {
@@ -206,6 +211,7 @@ size_t ClientStream::AnswerHeadroom() const {
     wanted += kReadOkBytes;
     if (entry.read->extent.payload_bytes() > kBufferedPayloadMax) break;
     wanted += Padded(entry.read->extent.payload_bytes());
+    if (!entry.read->verify) wanted += kOkBytes;
   }
   // What is in the input already is the beginning of the first one.
   if (!is_receiving_payload_) wanted = std::max(wanted, input_end_ + kReadOkBytes) - input_end_;
@@ -231,7 +237,8 @@ void ClientStream::FinishRead() {
     op.header = *part_header_;
     if (op.verify) status = CheckPayload(op.header, into_checksum_.Finish());
   }
-  FinishFront(status);
+  is_confirming_ = !op.verify;
+  if (!is_confirming_) FinishFront(status);
 }
 
 // The extent is ours (or sealed already, then the record only needs its checksum again): fill it

@@ -53,7 +53,8 @@ void ClientStream::StartEntry(Entry& entry) {
   switch (entry.kind) {
     case Kind::kHello: break;  // went out first
     case Kind::kRead:
-      request(FrameType::kRead, 0, entry.read->generation, entry.read->extent);
+      request(FrameType::kRead, entry.read->verify ? 0 : kFlagConfirm, entry.read->generation,
+              entry.read->extent);
       break;
     case Kind::kClaim:
       request(FrameType::kClaim, 0, entry.write->record.generation, entry.write->record.extent);

@@ -119,7 +119,7 @@ void ClientStream::Fail(const absl::Status& status) {
   failure_ = status;
   fd_.Close();
   output_.Clear();
-  is_sending_payload_ = is_receiving_payload_ = is_copying_ = false;
+  is_sending_payload_ = is_receiving_payload_ = is_confirming_ = is_copying_ = false;
   while (head_ != tail_) FinishFront(status);
   next_ = tail_;
 }

@@ -147,7 +147,8 @@ class ClientStream {
   absl::StatusOr<PartHeader> part_header_;
   SpanCursor<std::byte> into_;
   ChecksumStream into_checksum_;
-  bool is_copying_ = false;  // the front's payload, into mapped memory
+  bool is_confirming_ = false;  // the front's payload is there, and whose it was still to be told
+  bool is_copying_ = false;     // the front's payload, into mapped memory
   SpanCursor<const std::byte> copy_from_;
   MutableBytes copy_into_;    // what is left to fill; empty: sealed already, only to be hashed
   uint64_t moved_bytes_ = 0;  // by this Progress

@@ -53,7 +53,7 @@ ServerConnection::Next ServerConnection::TakeTurn() {
   Step last = Step::kDone;
   socket_is_drained_ = false;
   for (int step = 0; step < kTurnSteps && last == Step::kDone; ++step) {
-    if (output_is_full() || received() >= kTurnBytes) break;
+    if (must_send_first() || received() >= kTurnBytes) break;
     last = StepOnce();
   }
   if (last == Step::kFailed) {
@@ -76,14 +76,14 @@ ServerConnection::Next ServerConnection::TakeTurn() {
     is_write_shut_ = true;
     shutdown(fd_.get(), SHUT_WR);
   }
-  const bool input_waits = last == Step::kBlocked || output_is_full();
+  const bool input_waits = last == Step::kBlocked || must_send_first();
   const bool output_waits = output_.empty() || socket_is_full;
   return input_waits && output_waits ? Next::kWait : Next::kTurn;
 }
 
 uint32_t ServerConnection::wanted_events() const {
   uint32_t events = 0;
-  if (!output_is_full()) events |= EPOLLIN;
+  if (!must_send_first()) events |= EPOLLIN;
   if (!output_.empty()) events |= EPOLLOUT;
   return events;
 }
@@ -105,12 +105,17 @@ bool ServerConnection::IsOverdue(absl::Time now) {
   return overdue;
 }
 
-bool ServerConnection::output_is_full() const {
+bool ServerConnection::must_send_first() const {
+  if (unconfirmed_.has_value()) return !output_.empty();
   return output_.small_bytes() >= kSmallOutputBytesMax ||
          output_.borrowed_count() >= kBorrowedOutputMax;
 }
 
 ServerConnection::Step ServerConnection::StepOnce() {
+  if (unconfirmed_.has_value()) {
+    ConfirmRead();
+    return Step::kDone;
+  }
   switch (state_) {
     case State::kHandshake:
     case State::kFrames: return StepFrame();

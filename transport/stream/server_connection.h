@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -81,7 +82,8 @@ class ServerConnection {
   };
 
   // Input (server_connection.cc).
-  bool output_is_full() const;
+  // Nothing is taken up before some, or all, of the output is sent.
+  bool must_send_first() const;
   Step StepOnce();
   Step StepFrame();
   Step StepDiscard();
@@ -95,7 +97,8 @@ class ServerConnection {
   // Requests (server_requests.cc).
   Step Serve(const FrameHeader& header, const RequestBody& body);
   Step OnHello(uint64_t request_id, const HelloRequest& hello);
-  void OnRead(uint64_t request_id, const ExtentRequest& request);
+  void OnRead(const FrameHeader& header, const ExtentRequest& request);
+  void ConfirmRead();
   void OnWrite(const FrameHeader& header, const ExtentRequest& request);
   void OnClaim(uint64_t request_id, const ExtentRequest& request);
   void OnSeal(uint64_t request_id, const SealRecord& record);
@@ -112,11 +115,19 @@ class ServerConnection {
 
   void CloseAfterOutput();
 
+  struct SentPart {
+    uint64_t request_id;
+    Generation generation;
+    ConstBytes part;
+  };
+
   const ConnectionScope scope_;
   UniqueFd fd_;
   State state_ = State::kHandshake;
   std::unique_ptr<PeerSession> session_;
   OutputQueue output_;
+  // The part is in the output. Once it is sent, the peer is told whose bytes they were.
+  std::optional<SentPart> unconfirmed_;
   absl::Time opened_at_;
   absl::Time moved_at_;  // when a byte was last moved
 

@@ -28,7 +28,7 @@ ServerConnection::Step ServerConnection::Serve(const FrameHeader& header, const 
   const uint64_t id = header.request_id;
   switch (header.type) {
     case FrameType::kHello: return OnHello(id, std::get<HelloRequest>(body));
-    case FrameType::kRead: OnRead(id, std::get<ExtentRequest>(body)); break;
+    case FrameType::kRead: OnRead(header, std::get<ExtentRequest>(body)); break;
     case FrameType::kWrite: OnWrite(header, std::get<ExtentRequest>(body)); break;
     case FrameType::kClaim: OnClaim(id, std::get<ExtentRequest>(body)); break;
     case FrameType::kSeal: OnSeal(id, std::get<SealRecord>(body)); break;
@@ -72,7 +72,8 @@ ServerConnection::Step ServerConnection::OnHello(uint64_t request_id, const Hell
   return Step::kDone;
 }
 
-void ServerConnection::OnRead(uint64_t request_id, const ExtentRequest& request) {
+void ServerConnection::OnRead(const FrameHeader& header, const ExtentRequest& request) {
+  const uint64_t request_id = header.request_id;
   scope_.counters.reads.Add(1);
   const absl::StatusOr<ConstBytes> part =
       scope_.target.OpenRead(request.generation, request.extent);
@@ -80,6 +81,14 @@ void ServerConnection::OnRead(uint64_t request_id, const ExtentRequest& request)
   output_.Commit(EncodeReadOk(request_id, part->size(), output_.Reserve()));
   output_.Borrow(*part);
   output_.Commit(EncodePadding(part->size(), output_.Reserve()));
+  if ((header.flags & kFlagConfirm) != 0) unconfirmed_ = {request_id, request.generation, *part};
+}
+
+// The kernel has copied all of the part. Nothing holds its bytes meanwhile, so a peer that reads
+// slowly, or not at all, costs their next owner nothing.
+void ServerConnection::ConfirmRead() {
+  const SentPart sent = *std::exchange(unconfirmed_, std::nullopt);
+  Answer(FrameType::kRead, sent.request_id, CheckStillOwned(sent.generation, sent.part.data()));
 }
 
 void ServerConnection::HoldClaim(const ExtentKey& key, std::shared_ptr<WriteClaim> claim,

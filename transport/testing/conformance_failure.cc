@@ -174,6 +174,43 @@ void WrongAnswersAreBadFrames(ConformanceScene& scene) {
   }
 }
 
+// A read without a checksum is done when the node has said, behind the payload, whose it was.
+void WrongAnswersToAnUnverifiedReadAreBadFrames(ConformanceScene& scene) {
+  if (!scene.traits().has_sockets) GTEST_SKIP() << "no sockets";
+  std::vector<std::byte> into(100);
+  const Extent extent = RecordAt(0, into.size(), 1).extent;
+  const auto payload = [&](std::byte* to) {
+    const size_t frame = EncodeReadOk(2, extent.length, to);
+    return frame + static_cast<size_t>(std::fill_n(to + frame, Padded(extent.length), std::byte{}) -
+                                       (to + frame));
+  };
+  const std::vector<std::function<size_t(std::byte*)>> answers = {
+      [](std::byte* to) { return EncodeOk(FrameType::kRead, 2, to); },  // no payload
+      [&](std::byte* to) {                                              // two of them
+        const size_t first = payload(to);
+        return first + payload(to + first);
+      },
+      [&](std::byte* to) {  // confirmed as another request
+        const size_t first = payload(to);
+        return first + EncodeOk(FrameType::kSeal, 2, to + first);
+      }};
+  for (const auto& answer : answers) {
+    RawPeer liar(scene, AfterHandshake(scene, [&answer](int fd) {
+                   char byte;
+                   EXPECT_EQ(recv(fd, &byte, 1, 0), 1);
+                   EXPECT_TRUE(SendFrame(fd, answer));
+                   ReadToEnd(fd);
+                 }));
+    const auto channel = ConnectTo(scene, liar);
+    ASSERT_NE(channel, nullptr);
+    ReadOp read = ReadOf(Generation::Of(Term{1}, 1), extent, absl::MakeSpan(into));
+    read.verify = false;
+    ASSERT_THAT(channel->Submit(&read), IsOk());
+    EXPECT_THAT(scene.Complete(*channel), IsOk());
+    EXPECT_THAT(read.status, Fails(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame));
+  }
+}
+
 void AbandonedBuffersAreLeftAlone(ConformanceScene& scene) {
   const auto channel = scene.Connect();
   ASSERT_NE(channel, nullptr);
@@ -272,19 +309,21 @@ void StoppedServerMakesOpsUnavailable(ConformanceScene& scene) {
 }  // namespace
 
 std::vector<ConformanceCase> FailureCases() {
-  return {{"AnotherLifeOfTheNodeIsRefused", AnotherLifeOfTheNodeIsRefused},
-          {"DeadAddressIsUnreachableSoon", DeadAddressIsUnreachableSoon},
-          {"SilentHandshakeEndsAtTheDeadline", SilentHandshakeEndsAtTheDeadline},
-          {"ConnectingIsCancelledFromAnotherThread", ConnectingIsCancelledFromAnotherThread},
-          {"GarbageInTheHandshakeIsABadFrame", GarbageInTheHandshakeIsABadFrame},
-          {"NewerMajorVersionIsRefused", NewerMajorVersionIsRefused},
-          {"SilentServerEndsAtTheDeadline", SilentServerEndsAtTheDeadline},
-          {"WaitingIsCancelledFromAnotherThread", WaitingIsCancelledFromAnotherThread},
-          {"WrongAnswersAreBadFrames", WrongAnswersAreBadFrames},
-          {"AbandonedBuffersAreLeftAlone", AbandonedBuffersAreLeftAlone},
-          {"TooMuchOutstandingIsSaidAtOnce", TooMuchOutstandingIsSaidAtOnce},
-          {"ImpossibleOpsAreRefusedBeforeTheyTravel", ImpossibleOpsAreRefusedBeforeTheyTravel},
-          {"StoppedServerMakesOpsUnavailable", StoppedServerMakesOpsUnavailable}};
+  return {
+      {"AnotherLifeOfTheNodeIsRefused", AnotherLifeOfTheNodeIsRefused},
+      {"DeadAddressIsUnreachableSoon", DeadAddressIsUnreachableSoon},
+      {"SilentHandshakeEndsAtTheDeadline", SilentHandshakeEndsAtTheDeadline},
+      {"ConnectingIsCancelledFromAnotherThread", ConnectingIsCancelledFromAnotherThread},
+      {"GarbageInTheHandshakeIsABadFrame", GarbageInTheHandshakeIsABadFrame},
+      {"NewerMajorVersionIsRefused", NewerMajorVersionIsRefused},
+      {"SilentServerEndsAtTheDeadline", SilentServerEndsAtTheDeadline},
+      {"WaitingIsCancelledFromAnotherThread", WaitingIsCancelledFromAnotherThread},
+      {"WrongAnswersAreBadFrames", WrongAnswersAreBadFrames},
+      {"WrongAnswersToAnUnverifiedReadAreBadFrames", WrongAnswersToAnUnverifiedReadAreBadFrames},
+      {"AbandonedBuffersAreLeftAlone", AbandonedBuffersAreLeftAlone},
+      {"TooMuchOutstandingIsSaidAtOnce", TooMuchOutstandingIsSaidAtOnce},
+      {"ImpossibleOpsAreRefusedBeforeTheyTravel", ImpossibleOpsAreRefusedBeforeTheyTravel},
+      {"StoppedServerMakesOpsUnavailable", StoppedServerMakesOpsUnavailable}};
 }
 
 }  // namespace moonpool::transport

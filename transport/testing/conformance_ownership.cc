@@ -1,4 +1,5 @@
 // Who owns the bytes: rules R2, R3 and R7 as a client sees them.
+#include <algorithm>
 #include <numeric>
 
 #include "transport/testing/conformance_scene.h"
@@ -108,6 +109,47 @@ void LateWriterNeverTouchesTheNextOwner(ConformanceScene& scene) {
   EXPECT_TRUE(scene.target().PayloadOf(late.record.extent) == new_bytes);
 }
 
+// A reader that computes no checksum is in the middle of the payload when a newer generation takes
+// the bytes.
+void UnverifiedReadNeverReturnsBytesOfTheNextOwner(ConformanceScene& scene) {
+  const auto reader = scene.Connect();
+  const auto writer = scene.Connect();
+  ASSERT_TRUE(reader != nullptr && writer != nullptr);
+  // More than the sockets between the two hold.
+  constexpr size_t kLarge = 24 << 20;
+  const std::vector<std::byte> old_bytes = PatternBytes(kLarge, 1);
+  const std::vector<std::byte> new_bytes = PatternBytes(kLarge, 2);
+  std::vector<std::byte> got(kLarge);
+  size_t refused = 0;
+  for (uint32_t round = 0; round < 8; ++round) {
+    const SealRecord record = RecordAt(0, kLarge, 2 * round + 1);
+    ASSERT_THAT(scene.Write(*writer, record, old_bytes), IsOk());
+    ReadOp read = ReadOf(record.generation, record.extent, absl::MakeSpan(got));
+    read.verify = false;
+    std::fill(got.begin(), got.end(), std::byte{0});
+    ASSERT_THAT(reader->Submit(&read), IsOk());
+    // Where time passes only in here, the network decides how far the two get.
+    ASSERT_TRUE(Eventually([&] {
+      reader->Progress();
+      return got[100] == old_bytes[100] || read.done || !scene.traits().is_threaded;
+    }));
+    ASSERT_FALSE(read.done) << "the payload was to be under way";
+
+    ASSERT_THAT(scene.Write(*writer, RecordAt(0, kLarge, 2 * round + 2), new_bytes), IsOk());
+    ASSERT_THAT(scene.Complete(*reader), IsOk());
+    if (read.status.ok()) {
+      EXPECT_TRUE(got == old_bytes);
+    } else {
+      EXPECT_THAT(read.status, Fails(absl::StatusCode::kNotFound, ErrorReason::kStaleGeneration));
+      ++refused;
+    }
+    // The channel is none the worse for it.
+    EXPECT_THAT(scene.Read(*reader, RecordAt(0, kLarge, 2 * round + 2).generation, record.extent),
+                IsOk());
+  }
+  EXPECT_TRUE(refused == 8 || !scene.traits().is_threaded) << refused;
+}
+
 void AbandonedWriteGivesItsBytesUp(ConformanceScene& scene) {
   auto channel = scene.Connect();
   ASSERT_NE(channel, nullptr);
@@ -186,6 +228,8 @@ std::vector<ConformanceCase> OwnershipCases() {
           {"OlderTermIsRefusedAnywhere", OlderTermIsRefusedAnywhere},
           {"StaleWritesInABatchLeaveTheOthersAlone", StaleWritesInABatchLeaveTheOthersAlone},
           {"LateWriterNeverTouchesTheNextOwner", LateWriterNeverTouchesTheNextOwner},
+          {"UnverifiedReadNeverReturnsBytesOfTheNextOwner",
+           UnverifiedReadNeverReturnsBytesOfTheNextOwner},
           {"AbandonedWriteGivesItsBytesUp", AbandonedWriteGivesItsBytesUp},
           {"UnknownGenerationsAreNotFound", UnknownGenerationsAreNotFound},
           {"ExtentsOutsideEverySegmentAreRefused", ExtentsOutsideEverySegmentAreRefused},

@@ -188,7 +188,7 @@ void ManyThreadsSeeTheirOwnBytes(ConformanceScene& scene) {
 
 // Readers race with writers of the same bytes: whatever a reader gets is whole and what it asked
 // for, or it is refused.
-void ReadersOfReplacedBytesGetAllOrNothing(ConformanceScene& scene) {
+void ReadersRaceWithWriters(ConformanceScene& scene, bool verify) {
   if (!scene.traits().is_threaded) GTEST_SKIP() << "one thread at a time";
   constexpr size_t kSize = 200'000;
   constexpr uint32_t kRounds = 200;
@@ -203,20 +203,68 @@ void ReadersOfReplacedBytesGetAllOrNothing(ConformanceScene& scene) {
   });
   const auto channel = scene.Connect();
   size_t hits = 0;
+  std::vector<std::byte> got(kSize);
   while (channel != nullptr && newest.load() < kRounds) {
     const uint32_t wanted = newest.load();
     if (wanted == 0) continue;
     const SealRecord record = RecordAt(0, kSize, wanted);
-    const auto got = scene.Read(*channel, record.generation, record.extent);
-    if (got.ok()) {
+    ReadOp read = ReadOf(record.generation, record.extent, absl::MakeSpan(got));
+    read.verify = verify;
+    EXPECT_THAT(channel->Submit(&read), IsOk());
+    EXPECT_THAT(scene.Complete(*channel), IsOk());
+    if (read.status.ok()) {
       ++hits;
-      EXPECT_TRUE(*got == PatternBytes(kSize, wanted));
+      EXPECT_TRUE(got == PatternBytes(kSize, wanted));
     } else {
-      EXPECT_TRUE(absl::IsNotFound(got.status()) || absl::IsDataLoss(got.status())) << got.status();
+      EXPECT_TRUE(absl::IsNotFound(read.status) || (verify && absl::IsDataLoss(read.status)))
+          << read.status;
     }
   }
   writer.join();
   testing::Test::RecordProperty("hits", static_cast<int>(hits));
+}
+
+void ReadersOfReplacedBytesGetAllOrNothing(ConformanceScene& scene) {
+  ReadersRaceWithWriters(scene, /*verify=*/true);
+}
+
+void UnverifiedReadersOfReplacedBytesGetAllOrNothing(ConformanceScene& scene) {
+  ReadersRaceWithWriters(scene, /*verify=*/false);
+}
+
+// With checksums and without, large and small, in one pipeline.
+void VerifiedAndUnverifiedReadsMixInOneBatch(ConformanceScene& scene) {
+  const auto channel = scene.Connect();
+  ASSERT_NE(channel, nullptr);
+  constexpr uint32_t kParts = 24;
+  std::vector<std::vector<std::byte>> payloads;
+  std::vector<SealRecord> records;
+  for (uint32_t i = 0; i < kParts; ++i) {
+    constexpr size_t kSizes[] = {0, 1, 5'000, 8'192, 60'000, 900'000};
+    payloads.push_back(PatternBytes(kSizes[i % std::size(kSizes)], i + 1));
+    records.push_back(RecordAt(i << 20, payloads[i].size(), i + 1));
+    ASSERT_THAT(scene.Write(*channel, records[i], payloads[i]), IsOk());
+  }
+  std::deque<ReadOp> reads;
+  std::vector<std::vector<std::byte>> got(4 * kParts);
+  for (uint32_t i = 0; i < got.size(); ++i) {
+    const uint32_t part = i % kParts;
+    got[i].resize(payloads[part].size());
+    reads.push_back(ReadOf(records[part].generation, records[part].extent, absl::MakeSpan(got[i])));
+    reads.back().verify = (i / kParts + i) % 2 == 0;
+    if (i % 11 == 0) reads.back().generation = Generation::Of(Term{1}, 999);  // nobody's
+    ASSERT_THAT(channel->Submit(&reads.back()), IsOk());
+  }
+  ASSERT_THAT(scene.Complete(*channel), IsOk());
+  for (uint32_t i = 0; i < got.size(); ++i) {
+    if (i % 11 == 0) {
+      EXPECT_THAT(reads[i].status,
+                  Fails(absl::StatusCode::kNotFound, ErrorReason::kStaleGeneration));
+    } else {
+      EXPECT_THAT(reads[i].status, IsOk()) << i;
+      EXPECT_TRUE(got[i] == payloads[i % kParts]) << i;
+    }
+  }
 }
 
 }  // namespace
@@ -228,7 +276,10 @@ std::vector<ConformanceCase> TransferCases() {
           {"UnverifiedReadSkipsTheChecksumOnly", UnverifiedReadSkipsTheChecksumOnly},
           {"EmptyBatchNeedsNoWaiting", EmptyBatchNeedsNoWaiting},
           {"ManyThreadsSeeTheirOwnBytes", ManyThreadsSeeTheirOwnBytes},
-          {"ReadersOfReplacedBytesGetAllOrNothing", ReadersOfReplacedBytesGetAllOrNothing}};
+          {"ReadersOfReplacedBytesGetAllOrNothing", ReadersOfReplacedBytesGetAllOrNothing},
+          {"UnverifiedReadersOfReplacedBytesGetAllOrNothing",
+           UnverifiedReadersOfReplacedBytesGetAllOrNothing},
+          {"VerifiedAndUnverifiedReadsMixInOneBatch", VerifiedAndUnverifiedReadsMixInOneBatch}};
 }
 
 }  // namespace moonpool::transport

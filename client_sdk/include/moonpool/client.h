@@ -54,7 +54,9 @@ struct ClientOptions {
   // shown) if it has another. Empty: the namespace must exist, and any fingerprint is accepted.
   std::string fingerprint = {};
   Path path = Path::kAuto;
-  bool verify = true;                          // compute the checksum of every byte read
+  // Compute the checksum of every byte read. Without, a get still returns no other object's bytes,
+  // but does not notice bytes that were damaged in memory or on the way.
+  bool verify = true;
   absl::Duration timeout = absl::Seconds(10);  // of calls that give none
   size_t location_cache_entries = 1 << 16;
   // Of the *Async forms: threads, and calls that may wait for one (more: RESOURCE_EXHAUSTED).
