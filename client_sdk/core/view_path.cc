@@ -1,5 +1,6 @@
 #include "client_sdk/core/view_path.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -38,6 +39,9 @@ namespace {
 
 using transport::PinnedPart;
 
+// Hashed between two looks at the caller's deadline.
+constexpr size_t kHashStepBytes = 1 << 20;
+
 bool IsOnThisHost(const ReplicaPlaces& replica) {
   for (const PartPlace& part : replica.parts) {
     if (!part.peer->is_same_host()) return false;
@@ -65,15 +69,22 @@ absl::StatusOr<std::unique_ptr<PinnedPart>> OpenPart(const PartPlace& place, Gen
   return part;
 }
 
-absl::Status CheckPayload(const PinnedPart& part) {
-  if (Checksum(part.payload()) == part.header().payload_checksum) return absl::OkStatus();
+absl::Status CheckPayload(const PinnedPart& part, const CallContext& context, const Clock& clock) {
+  ChecksumStream checksum;
+  for (transport::ConstBytes left = part.payload(); !left.empty();) {
+    RETURN_IF_ERROR(context.Check(clock));
+    const size_t step = std::min(left.size(), kHashStepBytes);
+    checksum.Update(left.first(step));
+    left.remove_prefix(step);
+  }
+  if (checksum.Finish() == part.header().payload_checksum) return absl::OkStatus();
   return MakeError(absl::StatusCode::kDataLoss, ErrorReason::kChecksumMismatch,
                    absl::StrCat("the bytes of generation ", ToString(part.header().generation),
                                 " in the pool do not match their checksum"));
 }
 
-absl::StatusOr<View> OpenReplica(const Location& location, size_t replica, uint64_t fingerprint,
-                                 bool verify, const CallContext& context) {
+absl::StatusOr<View> OpenReplica(Session& session, const Location& location, size_t replica,
+                                 uint64_t fingerprint, bool verify, const CallContext& context) {
   const ReplicaPlaces& places = location.replicas()[replica];
   const bool must_verify = verify && !location.is_verified(replica);
   auto rep = std::make_unique<View::Rep>();
@@ -83,7 +94,9 @@ absl::StatusOr<View> OpenReplica(const Location& location, size_t replica, uint6
     ASSIGN_OR_RETURN(std::unique_ptr<PinnedPart> part,
                      OpenPart(place, location.generation(), context));
     RETURN_IF_ERROR(CheckHeader(part->header(), location, replica, index, fingerprint));
-    if (must_verify) RETURN_IF_ERROR(AnnotateNode(CheckPayload(*part), *place.peer));
+    if (must_verify) {
+      RETURN_IF_ERROR(AnnotateNode(CheckPayload(*part, context, session.clock()), *place.peer));
+    }
     if (!part->payload().empty()) rep->pieces.push_back(part->payload());
     rep->parts.push_back(std::move(part));
   }
@@ -99,7 +112,8 @@ absl::StatusOr<View> OpenAny(Session& session, const Location& location, uint64_
   bool is_first = true;
   for (size_t replica = 0; replica < location.replicas().size(); ++replica) {
     if (!IsOnThisHost(location.replicas()[replica])) continue;
-    absl::StatusOr<View> view = OpenReplica(location, replica, fingerprint, verify, context);
+    absl::StatusOr<View> view =
+        OpenReplica(session, location, replica, fingerprint, verify, context);
     if (view.ok()) return view;
     if (absl::IsDataLoss(view.status())) session.counters().checksum_failures.Add();
     if (is_first || !absl::IsDataLoss(view.status())) failure = view.status();

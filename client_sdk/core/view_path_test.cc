@@ -51,6 +51,37 @@ TEST_F(ViewPathTest, CostsNoCallOnceTheLocationIsKnown) {
   EXPECT_EQ(pool_.node("local1").connects, 2);  // the writer's, and the reader's for views
 }
 
+// A millisecond goes by with every look at the clock.
+class TickingWaiter final : public transport::Waiter, private Clock {
+ public:
+  explicit TickingWaiter(FakeClock& clock) : clock_(clock) {}
+  void Wait(absl::Span<transport::Channel* const>, const CallContext&) override {}
+  const Clock& clock() const override { return *this; }
+
+ private:
+  absl::Time Now() const override {
+    clock_.Advance(absl::Milliseconds(1));
+    return clock_.Now();
+  }
+
+  FakeClock& clock_;
+};
+
+TEST_F(ViewPathTest, LooksAtTheDeadlineWhileItScansALargePart) {
+  Store("small", "alpha", {"local1"});
+  Store("large", std::string(64 << 20, 'x'), {"local1"});
+  TickingWaiter waiter(pool_.clock);
+  SessionOptions options;
+  options.peers.host_id = kLocalHost;
+  options.peers.paths = {{&pool_.shm, /*same_host_only=*/true}};
+  CoreClient reader(pool_.master, waiter, pool_.log.logger(), options);
+  const GetOptions soon = {.call = {.timeout = absl::Milliseconds(40)}};
+  EXPECT_THAT(reader.GetView("small", soon), IsOk());
+  EXPECT_THAT(reader.GetView("large", soon),
+              Fails(absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline));
+  EXPECT_THAT(reader.GetView("large", {}), IsOk());
+}
+
 TEST_F(ViewPathTest, ScansTheBytesOnceOnly) {
   Store("a", "alpha", {"local1"});
   EXPECT_THAT(GetView("a"), IsOk());
