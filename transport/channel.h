@@ -14,6 +14,7 @@
 #include <poll.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,11 @@ class Channel {
 
   virtual absl::string_view backend() const = 0;  // "tcp", "shm", "sim"
 
+  // nullopt: Transport::StartConnect gave it, and it still shakes hands. Progress() does that, and
+  // nothing is submitted meanwhile. Then OK, or why there is no connection (the errors of
+  // Transport::Connect).
+  virtual std::optional<absl::Status> connected() const { return absl::OkStatus(); }
+
   // Starts an operation. RESOURCE_EXHAUSTED: too much outstanding; make progress and submit again
   // (the op is untouched). UNAVAILABLE: the channel is broken for good; connect again.
   virtual absl::Status Submit(ReadOp* op) = 0;
@@ -107,6 +113,13 @@ class Transport {
   // peer at the address has another incarnation.
   virtual absl::StatusOr<std::unique_ptr<Channel>> Connect(const PeerAddress& peer,
                                                            const CallContext& context) = 0;
+  // Begins to connect, and leaves the handshake to the channel's Progress() (Channel::connected),
+  // for as long as the caller likes: so that one peer that does not answer keeps nobody from the
+  // others. Backends of the same host may wait here as Connect does.
+  virtual absl::StatusOr<std::unique_ptr<Channel>> StartConnect(const PeerAddress& peer,
+                                                                const CallContext& context) {
+    return Connect(peer, context);
+  }
 };
 
 }  // namespace moonpool::transport

@@ -1,6 +1,7 @@
 #include "client_sdk/core/batch_io.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -68,9 +69,12 @@ absl::Status BatchIo::Run(const CallContext& context) {
       Drive(lane, context);
     }
   }
-  // Connects may wait; what goes over channels that were open is on its way meanwhile.
+  // Some backends wait for a connect; what goes over channels that were open is on its way
+  // meanwhile.
   for (Lane& lane : lanes_) {
-    if (!lane.channel.has_value() && !lane.is_finished) Connect(lane, context);
+    if (!lane.channel.has_value() && !lane.is_finished) {
+      Connect(lane, context, /*first_path=*/0, absl::OkStatus());
+    }
   }
   while (true) {
     bool has_moved = false;
@@ -82,23 +86,38 @@ absl::Status BatchIo::Run(const CallContext& context) {
     }
     if (!is_active) return has_ended_ ? context.Check(clock) : absl::OkStatus();
     if (absl::Status ended = context.Check(clock); !ended.ok()) {
-      AbandonAll(ended);
+      AbandonAll(context, ended);
       return ended;
     }
     if (!has_moved) Wait(context);
   }
 }
 
-void BatchIo::Connect(Lane& lane, const CallContext& context) {
-  absl::StatusOr<ChannelLease> channel = lane.peer->Acquire(context);
+void BatchIo::Connect(Lane& lane, const CallContext& context, size_t first_path,
+                      const absl::Status& why) {
+  absl::StatusOr<ChannelLease> channel = lane.peer->Acquire(context, first_path);
   if (channel.ok()) {
     lane.channel.emplace(*std::move(channel));
     lane.moved_at = waiter_.clock().Now();
   } else {
-    FailUndone(lane, channel.status());
+    FailUndone(lane, why.ok() ? channel.status() : why);
     lane.is_finished = true;
     has_ended_ = has_ended_ || !context.Check(waiter_.clock()).ok();
   }
+}
+
+bool BatchIo::ShakeHands(Lane& lane, const CallContext& context) {
+  const bool has_moved = (*lane.channel)->Progress();
+  const std::optional<absl::Status> connected = lane.channel->Connected(context);
+  if (!connected.has_value()) return has_moved;
+  if (connected->ok()) {
+    lane.moved_at = waiter_.clock().Now();
+    return true;
+  }
+  const size_t next_path = lane.channel->path() + 1;
+  lane.channel.reset();
+  Connect(lane, context, next_path, *connected);
+  return true;
 }
 
 bool BatchIo::SubmitSome(Lane& lane) {
@@ -119,6 +138,7 @@ bool BatchIo::SubmitSome(Lane& lane) {
 }
 
 bool BatchIo::Drive(Lane& lane, const CallContext& context) {
+  if (lane.channel->handshake().has_value()) return ShakeHands(lane, context);
   bool has_moved = SubmitSome(lane);
   has_moved = (*lane.channel)->Progress() || has_moved;
   const absl::Time now = waiter_.clock().Now();
@@ -157,7 +177,7 @@ void BatchIo::Finish(Lane& lane, const CallContext& context) {
       for (const Op& op : lane.ops) {
         if (IsLost(StatusOf(op))) Reset(op);
       }
-      Connect(lane, context);
+      Connect(lane, context, /*first_path=*/0, absl::OkStatus());
       return;
     }
   }
@@ -175,10 +195,14 @@ void BatchIo::FailUndone(Lane& lane, const absl::Status& status) {
   lane.submitted = lane.ops.size();
 }
 
-void BatchIo::AbandonAll(const absl::Status& status) {
+void BatchIo::AbandonAll(const CallContext& context, const absl::Status& status) {
   for (Lane& lane : lanes_) {
     if (lane.is_finished) continue;
-    (*lane.channel)->Abandon(status);
+    if (lane.channel->handshake().has_value()) {
+      lane.channel->Connected(context);  // says whether the peer had its chance
+    } else {
+      (*lane.channel)->Abandon(status);
+    }
     FailUndone(lane, status);
     lane.channel.reset();
     lane.is_finished = true;
@@ -191,7 +215,8 @@ void BatchIo::Wait(const CallContext& context) {
   for (const Lane& lane : lanes_) {
     if (lane.is_finished) continue;
     channels.push_back(lane.channel->get());
-    until = std::min(until, lane.moved_at + lane.stall);
+    const auto& handshake = lane.channel->handshake();
+    until = std::min(until, handshake.has_value() ? handshake->until : lane.moved_at + lane.stall);
   }
   waiter_.Wait(channels, {.deadline = until, .cancel = context.cancel});
 }

@@ -1,4 +1,5 @@
-// Moves the parts of one call: all nodes at once, on one channel each.
+// Moves the parts of one call: all nodes at once, on one channel each. Connections are made at
+// once, too: nodes that do not answer cost the batch one connect timeout, whatever their number.
 //
 //   BatchIo io(waiter, {});
 //   io.Add(peer, &read_op, {.has_alternative = true});
@@ -59,13 +60,15 @@ class BatchIo {
   };
 
   Lane& LaneOf(const std::shared_ptr<Peer>& peer);
-  void Connect(Lane& lane, const CallContext& context);
+  // `why`: what happened to the paths before `first_path`.
+  void Connect(Lane& lane, const CallContext& context, size_t first_path, const absl::Status& why);
+  bool ShakeHands(Lane& lane, const CallContext& context);
   // Submits what is taken and moves what can be moved; true if it did anything.
   bool Drive(Lane& lane, const CallContext& context);
   bool SubmitSome(Lane& lane);
   void Finish(Lane& lane, const CallContext& context);
   void FailUndone(Lane& lane, const absl::Status& status);
-  void AbandonAll(const absl::Status& status);
+  void AbandonAll(const CallContext& context, const absl::Status& status);
   void Wait(const CallContext& context);
 
   transport::Waiter& waiter_;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "client_sdk/core/testing/fake_pool.h"
 #include "common/testing/status_matchers.h"
@@ -38,6 +40,39 @@ class GetPathTest : public ::testing::Test {
   std::unique_ptr<CoreClient> writer_ = pool_.NewClient();
   std::unique_ptr<CoreClient> reader_ = pool_.NewClient();
 };
+
+TEST_F(GetPathTest, NodesThatDoNotAnswerCostOneConnectTimeoutInAll) {
+  FakePool pool({"n1", "n2", "n3", "n4", "n5", "n6"});
+  const auto writer = pool.NewClient();
+  std::vector<std::string> buffers(6, std::string(10, '?'));
+  std::vector<GetItem> items;
+  for (int i = 0; i < 6; ++i) {
+    const std::string node = absl::StrCat("n", i + 1);
+    pool.master.placement = {node};
+    ASSERT_THAT(pool.Put(*writer, node, "alpha"), IsOk());
+    pool.node(node).faults.is_silent = i < 5;
+    items.push_back({.key = node, .into = {BufferOf(&buffers[static_cast<size_t>(i)])}});
+  }
+  const auto reader = pool.NewClient();
+  std::optional<int> reads_before_waiting;
+  pool.waiter.on_wait = [&] {
+    if (!reads_before_waiting) reads_before_waiting = pool.node("n6").reads.load();
+  };
+  const absl::Time begun = pool.clock.Now();
+  const auto results = reader->GetMany(items, {});
+  EXPECT_LT(pool.clock.Now() - begun, 2 * PeersOptions().connect_timeout);
+  EXPECT_EQ(reads_before_waiting, 1) << "the one that answers was kept waiting";
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_THAT(results[i].status(), Fails(absl::StatusCode::kNotFound, ErrorReason::kNodeLost));
+  }
+  EXPECT_THAT(results[5], IsOk());
+
+  // The deadline comes before the connect timeout, and ends it.
+  pool.clock.Advance(absl::Seconds(10));
+  const absl::Time again = pool.clock.Now();
+  reader->GetMany(items, {.call = {.timeout = absl::Milliseconds(100)}});
+  EXPECT_LE(pool.clock.Now() - again, absl::Milliseconds(101));
+}
 
 TEST_F(GetPathTest, CostsOneLocateAndThenNone) {
   Store("a", "alpha");

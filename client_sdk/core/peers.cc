@@ -35,11 +35,42 @@ absl::Status AnnotateNode(const absl::Status& status, const Peer& peer) {
 // --- ChannelLease --------------------------------------------------------------------------------
 
 ChannelLease::ChannelLease(std::shared_ptr<Peer> peer, size_t path,
-                           std::unique_ptr<Channel> channel, bool is_reused)
-    : peer_(std::move(peer)), path_(path), channel_(std::move(channel)), is_reused_(is_reused) {}
+                           std::unique_ptr<Channel> channel, std::optional<Handshake> handshake)
+    : peer_(std::move(peer)),
+      path_(path),
+      channel_(std::move(channel)),
+      handshake_(handshake),
+      is_reused_(!handshake.has_value()) {}
 
 ChannelLease::~ChannelLease() {
-  if (channel_ != nullptr && channel_->outstanding() == 0) peer_->Give(path_, std::move(channel_));
+  if (channel_ == nullptr) return;
+  if (handshake_.has_value()) {
+    peer_->EndProbe(path_);
+  } else if (channel_->outstanding() == 0) {
+    peer_->Give(path_, std::move(channel_));
+  }
+}
+
+std::optional<absl::Status> ChannelLease::Connected(const CallContext& context) {
+  if (!handshake_.has_value()) return absl::OkStatus();
+  std::optional<absl::Status> outcome = channel_->connected();
+  if (!outcome.has_value()) {
+    const Clock& clock = peer_->shared_.clock;
+    if (absl::Status ended = context.Check(clock); !ended.ok()) {
+      outcome = ended;
+    } else if (clock.Now() >= handshake_->until) {
+      outcome = absl::DeadlineExceededError("");
+    } else {
+      return std::nullopt;
+    }
+  }
+  const Handshake handshake = *std::exchange(handshake_, std::nullopt);
+  if (outcome->ok()) {
+    peer_->PathWorks(path_);
+    return outcome;
+  }
+  channel_.reset();
+  return peer_->ConnectFailed(path_, context, handshake, *std::move(outcome));
 }
 
 void ChannelLease::MarkBroken(const absl::Status& why) {
@@ -110,21 +141,19 @@ std::optional<ChannelLease> Peer::AcquireIdle() {
   if (path == shared_.options.paths.size()) return std::nullopt;
   std::unique_ptr<Channel> channel = TakeIdle(path);
   if (channel == nullptr) return std::nullopt;
-  return ChannelLease(shared_from_this(), path, std::move(channel), /*is_reused=*/true);
+  return ChannelLease(shared_from_this(), path, std::move(channel), std::nullopt);
 }
 
-absl::StatusOr<ChannelLease> Peer::Acquire(const CallContext& context) {
+absl::StatusOr<ChannelLease> Peer::Acquire(const CallContext& context, size_t first_path) {
   const size_t paths = shared_.options.paths.size();
   absl::Status failure;
-  for (size_t path = NextUsable(0); path < paths; path = NextUsable(path + 1)) {
+  for (size_t path = NextUsable(first_path); path < paths; path = NextUsable(path + 1)) {
     if (std::unique_ptr<Channel> idle = TakeIdle(path)) {
-      return ChannelLease(shared_from_this(), path, std::move(idle), /*is_reused=*/true);
+      return ChannelLease(shared_from_this(), path, std::move(idle), std::nullopt);
     }
-    absl::StatusOr<std::unique_ptr<Channel>> channel = Connect(path, context);
-    if (channel.ok()) {
-      return ChannelLease(shared_from_this(), path, *std::move(channel), /*is_reused=*/false);
-    }
-    failure = std::move(channel).status();
+    absl::StatusOr<ChannelLease> started = StartConnect(path, context);
+    if (started.ok()) return started;
+    failure = std::move(started).status();
     if (absl::Status ended = context.Check(shared_.clock); !ended.ok()) return ended;
   }
   if (!failure.ok()) return AnnotateNode(failure, *this);
@@ -158,26 +187,44 @@ void Peer::EndProbe(size_t path) {
   paths_[path].is_probing = false;
 }
 
-absl::StatusOr<std::unique_ptr<Channel>> Peer::Connect(size_t path, const CallContext& context) {
-  absl::StatusOr<PeerAddress> address = BeginConnect(path);
-  if (!address.ok()) return address.status();
+ChannelLease::Handshake Peer::HandshakeWithin(const CallContext& context) const {
   const absl::Time now = shared_.clock.Now();
-  const CallContext attempt = {
-      .deadline = std::min(context.deadline, now + shared_.options.connect_timeout),
-      .cancel = context.cancel};
+  return {.begun = now, .until = std::min(context.deadline, now + shared_.options.connect_timeout)};
+}
+
+absl::StatusOr<std::unique_ptr<Channel>> Peer::Connect(size_t path, const CallContext& context) {
+  ASSIGN_OR_RETURN(const PeerAddress address, BeginConnect(path));
+  const ChannelLease::Handshake handshake = HandshakeWithin(context);
+  absl::StatusOr<std::unique_ptr<Channel>> channel = shared_.options.paths[path].transport->Connect(
+      address, {.deadline = handshake.until, .cancel = context.cancel});
+  if (!channel.ok()) return ConnectFailed(path, context, handshake, std::move(channel).status());
+  PathWorks(path);
+  return channel;
+}
+
+absl::StatusOr<ChannelLease> Peer::StartConnect(size_t path, const CallContext& context) {
+  ASSIGN_OR_RETURN(const PeerAddress address, BeginConnect(path));
+  const ChannelLease::Handshake handshake = HandshakeWithin(context);
   absl::StatusOr<std::unique_ptr<Channel>> channel =
-      shared_.options.paths[path].transport->Connect(*address, attempt);
-  if (channel.ok()) {
-    PathWorks(path);
-    return channel;
-  }
-  absl::Status failure = std::move(channel).status();
+      shared_.options.paths[path].transport->StartConnect(
+          address, {.deadline = handshake.until, .cancel = context.cancel});
+  if (!channel.ok()) return ConnectFailed(path, context, handshake, std::move(channel).status());
+  ChannelLease lease(shared_from_this(), path, *std::move(channel), handshake);
+  // Where the transport has waited, or the peer is as fast as that.
+  RETURN_IF_ERROR(lease.Connected(context).value_or(absl::OkStatus()));
+  return lease;
+}
+
+absl::Status Peer::ConnectFailed(size_t path, const CallContext& context,
+                                 const ChannelLease::Handshake& handshake, absl::Status failure) {
   if (failure.code() == absl::StatusCode::kDeadlineExceeded) {
     failure = Unreachable(
-        absl::StrCat("no answer within ", absl::FormatDuration(attempt.deadline - now)), name_);
+        absl::StrCat("no answer within ", absl::FormatDuration(handshake.until - handshake.begun)),
+        name_);
   }
-  const bool is_fair = !context.cancel.cancelled() && (context.deadline - now >= kFairConnect ||
-                                                       context.Check(shared_.clock).ok());
+  const bool is_fair =
+      !context.cancel.cancelled() &&
+      (context.deadline - handshake.begun >= kFairConnect || context.Check(shared_.clock).ok());
   if (is_fair) {
     PathFailed(path, failure, shared_.options.avoid_initial);
   } else {

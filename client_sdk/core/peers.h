@@ -2,6 +2,7 @@
 //
 //   std::shared_ptr<Peer> peer = peers.Intern(address);        // from a response of the master
 //   ASSIGN_OR_RETURN(ChannelLease channel, peer->Acquire(context));
+//   ... channel.Connected(context) ...                         // unless it was used before
 //   channel->Submit(...);                                      // back to the pool when it goes
 //
 // A peer may have several paths, best first (shared memory, TCP). A path that fails is said so
@@ -74,14 +75,30 @@ class Peer;
 // broken or has something outstanding.
 class ChannelLease {
  public:
+  // A channel that still shakes hands.
+  struct Handshake {
+    absl::Time begun;
+    absl::Time until;
+  };
+
   ChannelLease(std::shared_ptr<Peer> peer, size_t path, std::unique_ptr<transport::Channel> channel,
-               bool is_reused);
+               std::optional<Handshake> handshake);
   ChannelLease(ChannelLease&&) noexcept = default;
   ChannelLease& operator=(ChannelLease&&) = delete;
   ~ChannelLease();
 
   transport::Channel* get() const { return channel_.get(); }
   transport::Channel* operator->() const { return channel_.get(); }
+  size_t path() const { return path_; }
+
+  // The channel may still shake hands: its Progress() does that, nothing is submitted meanwhile,
+  // and Connected is asked now and then, at handshake().until at the latest, and once when the
+  // context has ended.
+  const std::optional<Handshake>& handshake() const { return handshake_; }
+  // nullopt: it goes on. OK: the channel may be used. Else why not (as Peer::Acquire); the path is
+  // left alone from now on, and the lease is of no more use.
+  std::optional<absl::Status> Connected(const CallContext& context);
+
   // The channel failed while it was used: it is closed, and so are the idle ones (what broke it has
   // broken them, too). A new channel that breaks at once counts as a failed connect where another
   // path can take over.
@@ -93,6 +110,7 @@ class ChannelLease {
   std::shared_ptr<Peer> peer_;
   size_t path_;
   std::unique_ptr<transport::Channel> channel_;
+  std::optional<Handshake> handshake_;
   bool is_reused_;
 };
 
@@ -108,9 +126,12 @@ class Peer : public std::enable_shared_from_this<Peer> {
   // A channel that was used before, without any waiting; nullopt when there is none. Takes only
   // the best path that is not left alone at the moment.
   std::optional<ChannelLease> AcquireIdle();
-  // UNAVAILABLE/PEER_UNREACHABLE: no path, or all are left alone for the moment (the message says
-  // why). NOT_FOUND/STALE_GENERATION: another incarnation answers. Or the context's error.
-  absl::StatusOr<ChannelLease> Acquire(const CallContext& context);
+  // An idle channel, or a new one, which may have its handshake before it (ChannelLease::Connected)
+  // where the transport does not wait for that. When the handshake fails, the paths behind that
+  // one may serve: `first_path`. UNAVAILABLE/PEER_UNREACHABLE: no path, or all are left alone for
+  // the moment (the message says why). NOT_FOUND/STALE_GENERATION: another incarnation answers. Or
+  // the context's error.
+  absl::StatusOr<ChannelLease> Acquire(const CallContext& context, size_t first_path = 0);
 
   // A channel with views, shared by all threads and used for nothing else.
   // FAILED_PRECONDITION/PEER_UNREACHABLE when no path has views; else as Acquire.
@@ -142,11 +163,16 @@ class Peer : public std::enable_shared_from_this<Peer> {
   size_t NextUsable(size_t path) const;
   bool HasOtherPath(size_t path) const;
   std::unique_ptr<transport::Channel> TakeIdle(size_t path);
-  // OK, and the right to connect, which ends with PathFailed, PathWorks or EndProbe.
+  // OK, and the right to connect, which ends with PathWorks, ConnectFailed or EndProbe.
   absl::StatusOr<transport::PeerAddress> BeginConnect(size_t path);
   void EndProbe(size_t path);
+  ChannelLease::Handshake HandshakeWithin(const CallContext& context) const;
   absl::StatusOr<std::unique_ptr<transport::Channel>> Connect(size_t path,
                                                               const CallContext& context);
+  absl::StatusOr<ChannelLease> StartConnect(size_t path, const CallContext& context);
+  // Leaves the path alone if the attempt says something about the peer. Returns the error to tell.
+  absl::Status ConnectFailed(size_t path, const CallContext& context,
+                             const ChannelLease::Handshake& handshake, absl::Status failure);
   void Give(size_t path, std::unique_ptr<transport::Channel> channel);
   void PathFailed(size_t path, const absl::Status& why, absl::Duration avoid_min);
   void PathWorks(size_t path);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <thread>
 
 #include "client_sdk/core/testing/fake_pool.h"
@@ -74,6 +75,69 @@ TEST_F(PeersTest, LeavesADeadNodeAloneForGrowingWhiles) {
   pool_.node("n1").faults.is_dead = false;
   pool_.clock.Advance(absl::Seconds(7));
   EXPECT_EQ(PathTo(*peer), "tcp");
+}
+
+TEST_F(PeersTest, ASilentNodeIsLeftAloneAfterTheConnectTimeout) {
+  const std::shared_ptr<Peer> peer = Intern("n1");
+  pool_.node("n1").faults.is_silent = true;
+  absl::StatusOr<ChannelLease> lease = peer->Acquire(Context());
+  ASSERT_THAT(lease, IsOk());
+  ASSERT_TRUE(lease->handshake().has_value());
+  EXPECT_EQ(lease->handshake()->until, pool_.clock.Now() + absl::Milliseconds(500));
+  EXPECT_EQ(lease->Connected(Context()), std::nullopt);
+  pool_.clock.Advance(absl::Milliseconds(500));
+  EXPECT_THAT(*lease->Connected(Context()),
+              Fails(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable));
+  EXPECT_THAT(PathTo(*peer), HasSubstr("after: no answer within 500ms"));
+
+  pool_.node("n1").faults.is_silent = false;
+  pool_.clock.Advance(absl::Seconds(1));
+  EXPECT_EQ(PathTo(*peer), "tcp");
+}
+
+TEST_F(PeersTest, AnAnswerIsWaitedForAndThenTheChannelServes) {
+  const std::shared_ptr<Peer> peer = Intern("n1");
+  pool_.node("n1").faults.is_silent = true;
+  {
+    absl::StatusOr<ChannelLease> lease = peer->Acquire(Context());
+    ASSERT_THAT(lease, IsOk());
+    EXPECT_EQ(lease->Connected(Context()), std::nullopt);
+    pool_.node("n1").faults.is_silent = false;
+    EXPECT_THAT(*lease->Connected(Context()), IsOk());
+    EXPECT_FALSE(lease->handshake().has_value());
+  }
+  EXPECT_TRUE(peer->AcquireIdle().has_value());
+}
+
+TEST_F(PeersTest, AHandshakeThatIsDroppedOrHurriedSaysNothingAboutTheNode) {
+  const std::shared_ptr<Peer> peer = Intern("n1");
+  pool_.node("n1").faults.is_silent = true;
+  EXPECT_THAT(peer->Acquire(Context()), IsOk());
+  EXPECT_FALSE(peer->is_avoided());
+  EXPECT_FALSE(peer->AcquireIdle().has_value());
+  const CallContext hurried = {.deadline = pool_.clock.Now() + absl::Milliseconds(10),
+                               .cancel = {}};
+  absl::StatusOr<ChannelLease> lease = peer->Acquire(hurried);
+  ASSERT_THAT(lease, IsOk());
+  pool_.clock.Advance(absl::Milliseconds(10));
+  EXPECT_THAT(*lease->Connected(hurried), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_FALSE(peer->is_avoided());
+}
+
+TEST_F(PeersTest, AnotherPathServesForAHandshakeThatFailed) {
+  Peers peers({.paths = {{&pool_.tcp, false}, {&pool_.shm, true}}, .host_id = kLocalHost},
+              pool_.clock, random_, counters_, pool_.log.logger());
+  pool_.node("local1").faults.is_silent = true;
+  const std::shared_ptr<Peer> peer = peers.Intern(pool_.node("local1").address());
+  absl::StatusOr<ChannelLease> lease = peer->Acquire(Context());
+  ASSERT_THAT(lease, IsOk());
+  pool_.clock.Advance(absl::Milliseconds(500));
+  EXPECT_THAT(*lease->Connected(Context()), StatusIs(absl::StatusCode::kUnavailable));
+  // Shared memory waits for the handshake, so a silent node's fake is woken for it.
+  pool_.node("local1").faults.is_silent = false;
+  absl::StatusOr<ChannelLease> next = peer->Acquire(Context(), lease->path() + 1);
+  ASSERT_THAT(next, IsOk());
+  EXPECT_EQ((*next)->backend(), "shm");
 }
 
 TEST_F(PeersTest, SaysWhyANodeIsLeftAlone) {

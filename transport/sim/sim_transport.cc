@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -97,6 +98,29 @@ class SimChannel final : public Channel {
   ~SimChannel() override { Forget(); }
 
   absl::string_view backend() const override { return "sim"; }
+
+  // One message there and one back.
+  void ShakeHands(const PeerAddress& peer) {
+    peer_ = peer;
+    Network& network = fabric_.network();
+    network.Send(host_, server_->host, 0,
+                 [&fabric = fabric_, server = server_, host = host_, link = link_] {
+                   fabric.network().Send(server->host, host, 0, [&fabric, link] {
+                     link->answered = true;
+                     fabric.scheduler().Wake(link->waiting);
+                   });
+                 });
+  }
+
+  std::optional<absl::Status> connected() const override {
+    if (link_->broken || (link_->answered && !server_->alive)) {
+      return Broken(absl::StrCat("no answer from ", peer_.tcp_address));
+    }
+    if (!link_->answered) return std::nullopt;
+    if (server_->target->incarnation() == peer_.incarnation) return absl::OkStatus();
+    return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration,
+                     absl::StrCat("node at ", peer_.tcp_address, " has another incarnation"));
+  }
 
   absl::Status Submit(ReadOp* op) override {
     RETURN_IF_ERROR(transport::Validate(*op));
@@ -337,6 +361,7 @@ class SimChannel final : public Channel {
   const std::shared_ptr<SimFabric::Server> server_;
   const uint64_t there_;
   const uint64_t back_;
+  PeerAddress peer_;
   const std::shared_ptr<SimFabric::Link> link_ = std::make_shared<SimFabric::Link>();
   std::deque<std::shared_ptr<Flight>> flights_;
 };
@@ -351,34 +376,33 @@ class SimTransport final : public transport::Transport {
 
   absl::StatusOr<std::unique_ptr<Channel>> Connect(const PeerAddress& peer,
                                                    const CallContext& context) override {
+    ASSIGN_OR_RETURN(std::unique_ptr<SimChannel> channel, Start(peer, context));
     Scheduler& scheduler = fabric_.scheduler();
-    RETURN_IF_ERROR(context.Check(scheduler));
-    const absl::Time until = std::min(context.deadline, scheduler.Now() + kConnectTimeout);
-    const std::shared_ptr<SimFabric::Server> server = fabric_.Find(peer.tcp_address);
-    if (server == nullptr) {
-      return Broken(absl::StrCat("nobody listens at ", peer.tcp_address));
-    }
-    const auto reached = std::make_shared<bool>(false);
     const uint64_t token = scheduler.NewToken();
-    Network& network = fabric_.network();
-    network.Send(host_, server->host, 0, [this, server, reached, token, &network, &scheduler] {
-      network.Send(server->host, host_, 0, [reached, token, &scheduler] {
-        *reached = true;
-        scheduler.Wake(token);
-      });
-    });
-    scheduler.Block(token, until);
-    if (!*reached || !server->alive) {
-      return Broken(absl::StrCat("no answer from ", peer.tcp_address));
-    }
-    if (server->target->incarnation() != peer.incarnation) {
-      return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration,
-                       absl::StrCat("node at ", peer.tcp_address, " has another incarnation"));
-    }
-    return std::make_unique<SimChannel>(fabric_, host_, server, outstanding_max_);
+    channel->SetWaiting(token);
+    scheduler.Block(token, std::min(context.deadline, scheduler.Now() + kConnectTimeout));
+    RETURN_IF_ERROR(
+        channel->connected().value_or(Broken(absl::StrCat("no answer from ", peer.tcp_address))));
+    return channel;
+  }
+
+  absl::StatusOr<std::unique_ptr<Channel>> StartConnect(const PeerAddress& peer,
+                                                        const CallContext& context) override {
+    return Start(peer, context);
   }
 
  private:
+  absl::StatusOr<std::unique_ptr<SimChannel>> Start(const PeerAddress& peer,
+                                                    const CallContext& context) {
+    RETURN_IF_ERROR(context.Check(fabric_.scheduler()));
+    std::shared_ptr<SimFabric::Server> server = fabric_.Find(peer.tcp_address);
+    if (server == nullptr) return Broken(absl::StrCat("nobody listens at ", peer.tcp_address));
+    auto channel =
+        std::make_unique<SimChannel>(fabric_, host_, std::move(server), outstanding_max_);
+    channel->ShakeHands(peer);
+    return channel;
+  }
+
   SimFabric& fabric_;
   const std::string host_;
   const size_t outstanding_max_;

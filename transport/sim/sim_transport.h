@@ -27,6 +27,7 @@ class SimFabric {
  public:
   // One connection; events may outlive both of its ends.
   struct Link {
+    bool answered = false;  // the handshake
     bool broken = false;
     uint64_t waiting = 0;  // token of whoever waits for the channel
   };

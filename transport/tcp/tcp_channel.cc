@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "common/error.h"
 #include "common/status_macros.h"
 #include "transport/stream/connect.h"
 
@@ -29,10 +31,20 @@ absl::StatusOr<std::unique_ptr<ClientStream>> OpenTcpStream(const SocketAddress&
       ClientStream::Limits{options.outstanding_ops_max, options.outstanding_bytes_max}, nullptr);
 }
 
-TcpChannel::TcpChannel(const SocketAddress& address, Incarnation incarnation,
+TcpChannel::TcpChannel(std::string peer_name, const SocketAddress& address, Incarnation incarnation,
                        const TcpClientOptions& options, std::unique_ptr<ClientStream> first)
-    : address_(address), incarnation_(incarnation), options_(options) {
+    : peer_name_(std::move(peer_name)),
+      address_(address),
+      incarnation_(incarnation),
+      options_(options) {
   streams_.push_back(std::move(first));
+}
+
+std::optional<absl::Status> TcpChannel::connected() const {
+  const ClientStream& first = *streams_.front();
+  if (first.is_ready()) return absl::OkStatus();
+  if (first.failure().ok()) return std::nullopt;
+  return Annotate(first.failure(), absl::StrCat("connect to ", peer_name_));
 }
 
 absl::Status TcpChannel::failure() const {

@@ -19,10 +19,12 @@ absl::StatusOr<std::unique_ptr<ClientStream>> OpenTcpStream(const SocketAddress&
 
 class TcpChannel final : public Channel {
  public:
-  TcpChannel(const SocketAddress& address, Incarnation incarnation, const TcpClientOptions& options,
-             std::unique_ptr<ClientStream> first);
+  // `peer_name`: as errors of the handshake name the peer.
+  TcpChannel(std::string peer_name, const SocketAddress& address, Incarnation incarnation,
+             const TcpClientOptions& options, std::unique_ptr<ClientStream> first);
 
   absl::string_view backend() const override { return "tcp"; }
+  std::optional<absl::Status> connected() const override;
   absl::Status Submit(ReadOp* op) override { return SubmitOp(op); }
   absl::Status Submit(WriteOp* op) override { return SubmitOp(op); }
   bool Progress() override;
@@ -39,6 +41,7 @@ class TcpChannel final : public Channel {
   absl::Status failure() const;
   absl::StatusOr<ClientStream*> ChooseStream();
 
+  const std::string peer_name_;
   const SocketAddress address_;
   const Incarnation incarnation_;
   const TcpClientOptions options_;

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "transport/testing/conformance_scene.h"
 #include "transport/testing/fake_target.h"
 #include "transport/testing/hostile_peer.h"
+#include "transport/testing/raw_listener.h"
 
 namespace moonpool::transport {
 namespace {
@@ -272,6 +274,39 @@ TEST_F(TcpHostileTest, StalledPayloadIsClosedAndItsClaimGivenUp) {
   EXPECT_TRUE(peer.SeesClose());
   EXPECT_EQ(target_.open_claims(), 0u);
   EXPECT_EQ(server_->counters().timeouts_total, 1u);
+}
+
+// A node that is stopped: the kernel accepts for it, and nothing comes back.
+TEST_F(TcpHostileTest, StartingToConnectToASilentPeerWaitsForNothing) {
+  const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const auto any = ParseNumericAddress("127.0.0.1:0");
+  ASSERT_EQ(bind(listening, reinterpret_cast<const sockaddr*>(&any->storage), any->length), 0);
+  ASSERT_EQ(listen(listening, 8), 0);
+  const RawListener silent(listening, [](int fd) {
+    char byte;
+    while (recv(fd, &byte, 1, 0) > 0) {
+    }
+  });
+  const auto transport = NewTcpTransport({}, clock_);
+  const PeerAddress address{.name = "node",
+                            .incarnation = kIncarnation,
+                            .host_id = "",
+                            .tcp_address = LocalAddress(listening).ToString(),
+                            .shm_path = ""};
+  std::vector<std::unique_ptr<Channel>> channels;
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_OK_AND_ASSIGN(
+        auto channel, transport->StartConnect(
+                          address, {.deadline = clock_.Now() + absl::Seconds(20), .cancel = {}}));
+    channels.push_back(std::move(channel));
+  }
+  for (const auto& channel : channels) {
+    channel->Progress();
+    EXPECT_EQ(channel->connected(), std::nullopt);
+    std::vector<pollfd> waits;
+    channel->AppendWaits(&waits);
+    EXPECT_EQ(waits.size(), 1u) << "an answer is waited for";
+  }
 }
 
 TEST_F(TcpHostileTest, IdleConnectionsAreClosedAndFoundUnhealthy) {

@@ -23,15 +23,25 @@ class TcpTransport final : public Transport {
 
   absl::StatusOr<std::unique_ptr<Channel>> Connect(const PeerAddress& peer,
                                                    const CallContext& context) override {
-    absl::StatusOr<std::unique_ptr<Channel>> channel = TryConnect(peer, context);
-    if (channel.ok()) return channel;
-    return Annotate(channel.status(),
-                    absl::StrCat("connect to ", peer.name, " at ", peer.tcp_address));
+    return Open(peer, context, /*awaits_handshake=*/true);
+  }
+  absl::StatusOr<std::unique_ptr<Channel>> StartConnect(const PeerAddress& peer,
+                                                        const CallContext& context) override {
+    return Open(peer, context, /*awaits_handshake=*/false);
   }
 
  private:
-  absl::StatusOr<std::unique_ptr<Channel>> TryConnect(const PeerAddress& peer,
-                                                      const CallContext& context) {
+  absl::StatusOr<std::unique_ptr<Channel>> Open(const PeerAddress& peer, const CallContext& context,
+                                                bool awaits_handshake) {
+    absl::StatusOr<std::unique_ptr<Channel>> channel = TryOpen(peer, context, awaits_handshake);
+    if (channel.ok()) return channel;
+    return Annotate(channel.status(), absl::StrCat("connect to ", NameOf(peer)));
+  }
+
+  // The look-up of a name is waited for in any case.
+  absl::StatusOr<std::unique_ptr<Channel>> TryOpen(const PeerAddress& peer,
+                                                   const CallContext& context,
+                                                   bool awaits_handshake) {
     const ConnectDeadline deadline(context, options_.connect_timeout, clock_);
     RETURN_IF_ERROR(deadline.Check());
     absl::StatusOr<SocketAddress> address = Resolve(peer.tcp_address, deadline.context(), clock_);
@@ -40,8 +50,13 @@ class TcpTransport final : public Transport {
       return address.status();
     }
     ASSIGN_OR_RETURN(auto stream, OpenTcpStream(*address, peer.incarnation, options_));
-    RETURN_IF_ERROR(AwaitReady(*stream, deadline, clock_));
-    return std::make_unique<TcpChannel>(*address, peer.incarnation, options_, std::move(stream));
+    if (awaits_handshake) RETURN_IF_ERROR(AwaitReady(*stream, deadline, clock_));
+    return std::make_unique<TcpChannel>(NameOf(peer), *address, peer.incarnation, options_,
+                                        std::move(stream));
+  }
+
+  static std::string NameOf(const PeerAddress& peer) {
+    return absl::StrCat(peer.name, " at ", peer.tcp_address);
   }
 
   const TcpClientOptions options_;

@@ -53,6 +53,29 @@ void DeadAddressIsUnreachableSoon(ConformanceScene& scene) {
   EXPECT_LT(scene.waiter().clock().Now() - start, absl::Seconds(5));
 }
 
+// What becomes of a handshake that only Progress drives.
+absl::Status Driven(ConformanceScene& scene, const PeerAddress& peer) {
+  const auto channel = scene.transport().StartConnect(peer, scene.Within(scene.kPatience));
+  RETURN_IF_ERROR(channel.status());
+  const CallContext context = scene.Within(scene.kPatience);
+  Channel* const one[] = {channel->get()};
+  while (!(*channel)->connected().has_value()) {
+    RETURN_IF_ERROR(context.Check(scene.waiter().clock()));
+    EXPECT_EQ((*channel)->outstanding(), 0u);
+    if (!(*channel)->Progress()) scene.waiter().Wait(one, context);
+  }
+  RETURN_IF_ERROR(*(*channel)->connected());
+  return scene.Write(**channel, RecordAt(0, 1000, 1), PatternBytes(1000, 1));
+}
+
+void StartedConnectsEndAsOthersDo(ConformanceScene& scene) {
+  EXPECT_THAT(Driven(scene, scene.peer()), IsOk());
+  EXPECT_THAT(Driven(scene, scene.backend().DeadPeer()),
+              Fails(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable));
+  EXPECT_THAT(Driven(scene, scene.backend().PeerAt(scene.server().address(), Incarnation{0x9999})),
+              Fails(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration));
+}
+
 void SilentHandshakeEndsAtTheDeadline(ConformanceScene& scene) {
   if (!scene.traits().has_sockets) GTEST_SKIP() << "no sockets";
   RawPeer silent(scene, ReadToEnd);
@@ -312,6 +335,7 @@ std::vector<ConformanceCase> FailureCases() {
   return {
       {"AnotherLifeOfTheNodeIsRefused", AnotherLifeOfTheNodeIsRefused},
       {"DeadAddressIsUnreachableSoon", DeadAddressIsUnreachableSoon},
+      {"StartedConnectsEndAsOthersDo", StartedConnectsEndAsOthersDo},
       {"SilentHandshakeEndsAtTheDeadline", SilentHandshakeEndsAtTheDeadline},
       {"ConnectingIsCancelledFromAnotherThread", ConnectingIsCancelledFromAnotherThread},
       {"GarbageInTheHandshakeIsABadFrame", GarbageInTheHandshakeIsABadFrame},

@@ -1,8 +1,10 @@
 #include "client_sdk/core/testing/fake_nodes.h"
 
 #include <deque>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "common/check.h"
 #include "common/checksum.h"
 #include "common/error.h"
 #include "common/status_macros.h"
@@ -55,6 +57,12 @@ class FakeChannel final : public Channel, public transport::ViewSource {
       : node_(node), backend_(std::move(backend)), has_views_(has_views), life_(node.life()) {}
 
   absl::string_view backend() const override { return backend_; }
+  std::optional<absl::Status> connected() const override {
+    if (!healthy()) return Gone("connection reset");
+    if (!is_connected_ && node_.faults.is_silent) return std::nullopt;
+    is_connected_ = true;
+    return absl::OkStatus();
+  }
   absl::Status Submit(ReadOp* op) override { return Take({op, nullptr}); }
   absl::Status Submit(WriteOp* op) override { return Take({nullptr, op}); }
 
@@ -112,6 +120,7 @@ class FakeChannel final : public Channel, public transport::ViewSource {
 
   absl::Status Take(Pending op) {
     if (!healthy()) return Gone("the channel is broken");
+    MP_CHECK(is_connected_, "an op before the handshake", node_.address().name);
     if (queue_.size() >= node_.faults.outstanding_max) {
       return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
                        "too much outstanding");
@@ -131,6 +140,7 @@ class FakeChannel final : public Channel, public transport::ViewSource {
   const bool has_views_;
   const uint64_t life_;
   std::atomic<bool> is_broken_{false};
+  mutable std::atomic<bool> is_connected_{false};
   int idle_turns_ = 0;
   std::deque<Pending> queue_;
 };
@@ -261,7 +271,14 @@ bool FakeTransport::Reaches(const PeerAddress& peer) const {
 }
 
 absl::StatusOr<std::unique_ptr<Channel>> FakeTransport::Connect(const PeerAddress& peer,
-                                                                const CallContext&) {
+                                                                const CallContext& context) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Channel> channel, StartConnect(peer, context));
+  RETURN_IF_ERROR(channel->connected().value_or(Gone("no answer")));
+  return channel;
+}
+
+absl::StatusOr<std::unique_ptr<Channel>> FakeTransport::StartConnect(const PeerAddress& peer,
+                                                                     const CallContext&) {
   FakeNode* node = nodes_.Find(peer.name);
   if (node == nullptr || node->faults.is_dead || is_broken) return Gone("connection refused");
   ++node->connects;

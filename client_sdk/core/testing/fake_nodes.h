@@ -25,6 +25,7 @@ namespace moonpool::client {
 
 struct FakeFaults {
   bool is_dead = false;    // connects are refused, and channels break
+  bool is_silent = false;  // connects over tcp are not answered
   bool is_frozen = false;  // takes ops and does nothing
   // Counted down by the ops that they hit.
   std::atomic<int> pinned_writes{0};  // refused with BYTES_PINNED
@@ -98,6 +99,8 @@ class FakeTransport final : public transport::Transport {
   bool Reaches(const transport::PeerAddress& peer) const override;
   absl::StatusOr<std::unique_ptr<transport::Channel>> Connect(const transport::PeerAddress& peer,
                                                               const CallContext& context) override;
+  absl::StatusOr<std::unique_ptr<transport::Channel>> StartConnect(
+      const transport::PeerAddress& peer, const CallContext& context) override;
 
   std::atomic<bool> is_broken{false};  // refuses every connect
 
