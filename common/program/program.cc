@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/standard_output.h"
 #include "common/status_macros.h"
 
 namespace moonpool {
@@ -20,6 +21,13 @@ constexpr int kExitBadSettings = 2;
 void PrintError(const ConfigTable& table, absl::string_view message) {
   std::fprintf(stderr, "%s: %.*s\n", table.text().program.c_str(), static_cast<int>(message.size()),
                message.data());
+}
+
+// The server does not know by which flag its address came; every daemon has this one.
+absl::Status WithPortHint(const absl::Status& status) {
+  if (!absl::IsUnavailable(status)) return status;
+  return MakeError(status.code(), ErrorReason::kUnspecified, status.message(),
+                   {.hint = "choose another address with --http-listen; port 0 takes a free one"});
 }
 
 void LogStart(const ConfigTable& table, Logger& logger) {
@@ -45,7 +53,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> Program::StartOperations(
   ServeHealth(std::move(health), *server);
   server->Handle("/config",
                  [text = config_](const HttpRequest&) { return HttpResponse{.body = text}; });
-  RETURN_IF_ERROR(server->Start());
+  RETURN_IF_ERROR(WithPortHint(server->Start()));
   logger_.Info("operations port open", {{"address", server->address()}});
   return server;
 }
@@ -61,7 +69,9 @@ int RunProgram(CommandLine command_line, ConfigTable& table, const LogOptions& l
   }
   if (outcome->should_exit) {
     std::fputs(outcome->output.c_str(), stdout);
-    return 0;
+    const absl::Status printed = FlushStandardOutput();
+    if (!printed.ok()) PrintError(table, Describe(printed));
+    return printed.ok() ? 0 : kExitFailed;
   }
   StopSignals stop;
   Program program(table, log, stop);

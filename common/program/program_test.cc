@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <string>
 #include <thread>
 #include <utility>
@@ -121,6 +122,36 @@ TEST(Program, OperationsPortOpensAndCloses) {
   });
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("operations port open address=127.0.0.1:"));
+}
+
+TEST(Program, AnOperationsPortInUseIsAnErrorThatNamesTheFlag) {
+  const Result result = RunWith({}, [](Program& program) -> absl::Status {
+    ASSIGN_OR_RETURN(auto first, program.StartOperations({}, [] { return Health{true, ""}; }));
+    return program.StartOperations({.listen = first->address()},
+                                   [] {
+                                     return Health{true, ""};
+                                   })
+        .status();
+  });
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("Address already in use; choose another address with "
+                                    "--http-listen"));
+}
+
+[[noreturn]] void PrintHelpToAFullDisk() {
+  Options options;
+  ConfigTable table({.program = "moonpool-test", .summary = "S.", .version = "1.2.3"});
+  if (std::freopen("/dev/full", "w", stdout) == nullptr) _exit(99);
+  char program[] = "moonpool-test";
+  char help[] = "--help";
+  char* argv[] = {program, help};
+  _exit(RunProgram({2, argv}, table, LogOptions{}, NotReached));
+}
+
+TEST(ProgramDeathTest, HelpThatCannotBeWrittenIsAFailure) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(PrintHelpToAFullDisk(), testing::ExitedWithCode(1),
+              "cannot write to standard output: No space left on device");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/error.h"
 #include "common/host_id.h"
 #include "common/testing/status_matchers.h"
 #include "common/testing/temp_dir.h"
@@ -22,6 +23,7 @@ namespace moonpool::storage_node {
 namespace {
 
 using absl::StatusCode;
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
@@ -159,6 +161,17 @@ TEST_F(NodeTest, ASecondNodeOnTheSameSocketIsRefused) {
   const auto first = Start(Options());
   Node second(Options(), {clock_, registry_, log_.logger()});
   EXPECT_FALSE(second.Start().ok());
+}
+
+TEST_F(NodeTest, AnAddressInUseIsAnErrorThatNamesTheFlag) {
+  const auto first = Start(Options());
+  NodeOptions options = Options();
+  options.data_listen = first->tcp_address();
+  Node second(options, {clock_, registry_, log_.logger()});
+  const absl::Status status = second.Start();
+  EXPECT_THAT(status, StatusIs(StatusCode::kUnavailable));
+  EXPECT_THAT(Describe(status),
+              AllOf(HasSubstr("Address already in use"), HasSubstr("--data-listen")));
 }
 
 TEST_F(NodeTest, StoppedWhileItTakesItsMemory) {
