@@ -13,6 +13,7 @@
 #include "cli/dev_cluster/stop_fd.h"
 #include "cli/output/progress.h"
 #include "cli/output/table.h"
+#include "cli/values.h"
 #include "common/clock.h"
 #include "common/config/units.h"
 #include "common/status_macros.h"
@@ -157,15 +158,11 @@ void AddBenchCommand(CLI::App& app, Session& session) {
       "Starts a cluster of its own with one node, unless --master names one. Every round measures\n"
       "every case once; what counts are the ratios within a round.");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("--suite", arguments->suite, "all, data, limits or control [all]")
-      ->type_name("NAME")
-      ->check(Quiet(CLI::IsMember({"all", "data", "limits", "control"})));
-  command->add_option("--rounds", arguments->rounds, "Rounds [5]")
-      ->type_name("N")
-      ->check(Quiet(CLI::Range(1, 100)));
-  command->add_option("--seconds", arguments->seconds, "Of each case in each round [0.2]")
-      ->type_name("X")
-      ->check(Quiet(CLI::Range(0.001, 60.0)));
+  AddChoiceOption(*command, "--suite", &arguments->suite, {"all", "data", "limits", "control"},
+                  "all, data, limits or control [all]");
+  AddNumberOption(*command, "--rounds", &arguments->rounds, {1, 100}, "Rounds [5]");
+  AddRealOption(*command, "--seconds", &arguments->seconds, 0.001, 60,
+                "Of each case in each round [0.2]");
   command->add_flag("--quick", arguments->quick,
                     "3 rounds of 0.03 seconds: a look, no measurement");
   AddBytesOption(*command, "--dram", &arguments->dram_bytes,

@@ -6,8 +6,9 @@
 #include "cli/commands.h"
 #include "cli/dev_cluster/dev_cluster.h"
 #include "cli/dev_cluster/stop_fd.h"
-#include "common/config/units.h"
+#include "cli/values.h"
 #include "common/error.h"
+#include "common/standard_output.h"
 #include "common/status_macros.h"
 
 namespace moonpool::cli {
@@ -42,7 +43,7 @@ absl::Status Serve(Arguments& arguments) {
   ASSIGN_OR_RETURN(const auto cluster, dev::DevCluster::Start(arguments.cluster));
   PrintAddresses(*cluster);
   std::printf("ready: --master %s\n", cluster->master_address().c_str());
-  std::fflush(stdout);
+  RETURN_IF_ERROR(FlushStandardOutput());  // whoever waits for this line would wait for ever
   return cluster->Watch(stop.fd());
 }
 
@@ -60,18 +61,13 @@ void AddDevCommand(CLI::App& app, Session& session) {
       "moonpool dev\nmoonpool dev --nodes 3 --dram 256MiB --eviction-policy lru\n"
       "Prints `ready: --master HOST:PORT` when it serves; Ctrl-C stops all of it.");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("--nodes", arguments->cluster.nodes, "Storage nodes [1]")
-      ->type_name("N")
-      ->check(Quiet(CLI::Range(1, 64)));
+  AddNumberOption(*command, "--nodes", &arguments->cluster.nodes, {1, 64}, "Storage nodes [1]");
   AddBytesOption(*command, "--dram", &arguments->cluster.dram_bytes,
                  "Memory of each node [256MiB]");
-  command
-      ->add_option("--master-listen", arguments->cluster.master_listen,
-                   "Where the master listens [a free port of 127.0.0.1]")
-      ->type_name("HOST:PORT");
-  command
-      ->add_option("--eviction-policy", arguments->eviction_policy,
-                   "What goes first when the pool is full [the master's default]")
+  AddAddressOption(*command, "--master-listen", &arguments->cluster.master_listen,
+                   "Where the master listens [a free port of 127.0.0.1]");
+  AddTextOption(*command, "--eviction-policy", &arguments->eviction_policy,
+                "What goes first when the pool is full [the master's default]")
       ->type_name("POLICY");
   command->add_flag("--verbose", arguments->cluster.verbose,
                     "Logs of the processes on stderr instead of files");

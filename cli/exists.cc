@@ -1,6 +1,7 @@
 // moonpool exists: which of some keys are readable, and why the others are not.
 #include "cli/commands.h"
 #include "cli/key_results.h"
+#include "cli/values.h"
 
 namespace moonpool::cli {
 namespace {

@@ -1,5 +1,7 @@
 // moonpool forget: a node will never come back.
 #include "cli/commands.h"
+#include "cli/output/wrap.h"
+#include "cli/values.h"
 
 namespace moonpool::cli {
 namespace {
@@ -10,7 +12,8 @@ int Run(const Session& session, const std::string& name) {
   if (session.json) {
     PrintJson({{"node", name}, {"forgotten", true}});
   } else {
-    std::printf("forgot %s; its objects are lost unless another node has them\n", name.c_str());
+    std::printf("forgot %s; its objects are lost unless another node has them\n",
+                Printable(name).c_str());
   }
   return kOk;
 }
@@ -23,7 +26,9 @@ void AddForgetCommand(CLI::App& app, Session& session) {
       "moonpool forget node-2\n\nRemovals stop waiting for it. A node that is up is refused.");
   auto name = std::make_shared<std::string>();
   AddJsonFlag(*command, session);
-  command->add_option("NODE", *name, "The node's name, as `moonpool nodes` shows it")->required();
+  AddTextOption(*command, "NODE", name.get(), "The node's name, as `moonpool nodes` shows it")
+      ->required()
+      ->type_name("");
   command->callback(
       [&session, name] { session.run = [&session, name] { return Run(session, *name); }; });
 }

@@ -3,13 +3,16 @@
 #include <cstdio>
 #include <memory>
 
-#include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "cli/output/key_text.h"
+#include "cli/values.h"
+#include "common/standard_output.h"
 #include "common/status_macros.h"
 
 namespace moonpool::cli {
 namespace {
+
+constexpr char kFileHint[] = "name a file that can be written, or leave --output out";
 
 struct Arguments {
   std::string key;
@@ -18,12 +21,11 @@ struct Arguments {
 
 absl::Status WriteAll(const std::string& bytes, const std::string& output) {
   FILE* const file = output == "-" ? stdout : std::fopen(output.c_str(), "wb");
-  if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("open ", output));
-  bool written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  written = std::fflush(file) == 0 && written;
-  const int error = errno;
-  if (file != stdout) std::fclose(file);
-  return written ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat("write ", output));
+  if (file == nullptr) return FileError(errno, "open", output, kFileHint);
+  const bool is_written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  if (file == stdout) return FlushStandardOutput();
+  const bool is_closed = std::fclose(file) == 0;
+  return is_written && is_closed ? absl::OkStatus() : FileError(errno, "write", output, kFileHint);
 }
 
 absl::StatusOr<uint64_t> Get(const Session& session, const Arguments& arguments) {
@@ -34,6 +36,10 @@ absl::StatusOr<uint64_t> Get(const Session& session, const Arguments& arguments)
 }
 
 int Run(const Session& session, const Arguments& arguments) {
+  if (session.json && arguments.output == "-") {
+    return FailUsage(session, UsageError("--json and the object cannot share standard output",
+                                         "give the object a file with --output"));
+  }
   const auto size = Get(session, arguments);
   if (!size.ok()) return Fail(session, size.status());
   if (session.json) {
@@ -51,11 +57,10 @@ void AddGetCommand(CLI::App& app, Session& session) {
                      "moonpool get greeting\nmoonpool get block-1 -o block-1.bin");
   auto arguments = std::make_shared<Arguments>();
   AddKeyOption(*command, "KEY", &arguments->key, "The key")->required();
-  CLI::Option* const output =
-      command->add_option("-o,--output", arguments->output, "Where to; - is standard output")
-          ->type_name("FILE");
-  command->add_flag("--json", session.json, "Print the outcome as JSON; the bytes go to a file")
-      ->needs(output);
+  AddTextOption(*command, "-o,--output", &arguments->output, "Where to; - is standard output")
+      ->type_name("FILE");
+  command->add_flag("--json", session.json,
+                    "Print the outcome as JSON, errors too; needs --output FILE");
   command->callback([&session, arguments] {
     session.run = [&session, arguments] { return Run(session, *arguments); };
   });

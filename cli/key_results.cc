@@ -51,7 +51,7 @@ int PrintKeyResults(const Session& session, absl::Span<const std::string> keys,
     PrintJson({{"results", list}});
     return ExitCodeOfAll(results);
   }
-  Table table({{"key", Align::kLeft, Fit::kShrink}, {"result"}, {"why", Align::kLeft}});
+  Table table({{"key", Align::kLeft, Fit::kShrink}, {"result"}, {"why", Align::kLeft, Fit::kWrap}});
   for (size_t i = 0; i < keys.size(); ++i) {
     const absl::Status& result = results[i];
     table.AddRow({KeyToText(keys[i]), result.ok() ? ok_word : ReasonInWords(result),

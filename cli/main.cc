@@ -1,5 +1,9 @@
 // moonpool: the program that people talk to a pool with.
+#include <cstdio>
+#include <string>
+
 #include "cli/commands.h"
+#include "cli/usage.h"
 #include "common/version.h"
 
 namespace moonpool::cli {
@@ -14,7 +18,14 @@ constexpr char kFooter[] = R"(Examples:
   moonpool replay --generate chat           play a workload and compare with the ideal
 
 Keys are any bytes: printable ASCII stands as it is, a backslash is \\, other bytes are \xHH.
-Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found)";
+
+Exit codes:
+  0  ok
+  1  failed: the error says why and what to do next
+  2  wrong usage: nothing was done
+  3  the pool has no such key or node
+Errors are a line on standard error. With --json there is also {"error": {"code", "reason",
+"message", "hint"}} on standard output.)";
 
 int Main(int argc, char** argv) {
   Session session;
@@ -37,13 +48,14 @@ int Main(int argc, char** argv) {
   AddForgetCommand(app, session);
   AddReplayCommand(app, session);
   AddBenchCommand(app, session);
-  // CLI11 reports by exceptions; this is the only place that sees one.
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kOk : kUsage;
+  const absl::StatusOr<std::string> to_print = ParseCommandLine(app, argc, argv);
+  if (!to_print.ok()) {
+    session.json = WantsJson(argc, argv);
+    return Finish(session, FailUsage(session, to_print.status()));
   }
-  return session.run();
+  if (to_print->empty()) return Finish(session, session.run());
+  std::fputs(to_print->c_str(), stdout);
+  return Finish(session, kOk);
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 // moonpool nodes: every storage node that the master knows.
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
 #include "cli/output/table.h"
 #include "common/config/units.h"
+#include "common/human_duration.h"
 
 namespace moonpool::cli {
 namespace {
@@ -27,7 +29,7 @@ Json ToJson(const v1::NodeStatus& node) {
           {"shm_path", node.address().shm_path()},
           {"up", node.up()},
           {"inventory_complete", node.inventory_complete()},
-          {"objects", node.objects()},
+          {"parts", node.parts()},
           {"used_bytes", node.used_bytes()},
           {"capacity_bytes", node.capacity_bytes()},
           {"last_heard_ms", node.last_heard_ms()},
@@ -39,10 +41,14 @@ std::string StateOf(const v1::NodeStatus& node) {
   return node.inventory_complete() ? "up" : "joining";
 }
 
+std::string Heard(const v1::NodeStatus& node) {
+  return HumanDuration(absl::Milliseconds(static_cast<int64_t>(node.last_heard_ms())));
+}
+
 void PrintText(const v1::ListNodesResponse& list) {
   Table table({{"node", Align::kLeft, Fit::kShrink},
                {"state"},
-               {"objects", Align::kRight},
+               {"parts", Align::kRight},
                {"used", Align::kRight},
                {"capacity", Align::kRight},
                {"full", Align::kRight, Fit::kDrop},
@@ -55,9 +61,9 @@ void PrintText(const v1::ListNodesResponse& list) {
                             ? 0
                             : 100.0 * static_cast<double>(node.used_bytes()) /
                                   static_cast<double>(node.capacity_bytes());
-    table.AddRow({node.address().name(), StateOf(node), absl::StrCat(node.objects()),
+    table.AddRow({node.address().name(), StateOf(node), absl::StrCat(node.parts()),
                   HumanBytes(node.used_bytes()), HumanBytes(node.capacity_bytes()),
-                  absl::StrFormat("%.0f%%", full), HumanDuration(node.last_heard_ms()) + " ago",
+                  absl::StrFormat("%.0f%%", full), absl::StrCat(Heard(node), " ago"),
                   node.address().tcp_address(), node.rack().empty() ? "-" : node.rack(),
                   node.address().shm_path().empty() ? "-" : node.address().shm_path()});
   }

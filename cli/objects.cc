@@ -7,7 +7,9 @@
 #include "cli/commands.h"
 #include "cli/output/key_text.h"
 #include "cli/output/table.h"
+#include "cli/values.h"
 #include "common/config/units.h"
+#include "common/human_duration.h"
 #include "common/status_macros.h"
 #include "common/types.h"
 
@@ -17,6 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kPageObjects = 10'000;
+constexpr uint64_t kObjectsMax = 10'000'000;  // they are held here before they are printed
 
 struct Arguments {
   std::string prefix;
@@ -59,23 +62,27 @@ Json ToJson(const v1::ObjectEntry& object) {
           {"age_ms", object.age_ms()}};
 }
 
+std::string Age(const v1::ObjectEntry& object) {
+  return HumanDuration(absl::Milliseconds(static_cast<int64_t>(object.age_ms())));
+}
+
 void PrintText(const Listing& listing) {
   Table table({{"key", Align::kLeft, Fit::kShrink},
                {"size", Align::kRight},
                {"age", Align::kRight},
-               {"nodes", Align::kLeft, Fit::kShrink},
+               {"nodes", Align::kLeft, Fit::kShrinkThenDrop},
+               {"parent", Align::kLeft, Fit::kShrinkThenDrop},
                {"parts", Align::kRight, Fit::kDrop},
                {"replicas", Align::kRight, Fit::kDrop},
                {"children", Align::kRight, Fit::kDrop},
                {"leased", Align::kLeft, Fit::kDrop},
-               {"parent", Align::kLeft, Fit::kShrink},
                {"generation", Align::kLeft, Fit::kDrop}});
   for (const v1::ObjectEntry& object : listing.objects) {
-    table.AddRow({KeyToText(object.key()), HumanBytes(object.size_bytes()),
-                  HumanDuration(object.age_ms()), absl::StrJoin(object.nodes(), ","),
+    table.AddRow({KeyToText(object.key()), HumanBytes(object.size_bytes()), Age(object),
+                  absl::StrJoin(object.nodes(), ","),
+                  object.parent().empty() ? "-" : KeyToText(object.parent()),
                   absl::StrCat(object.parts()), absl::StrCat(object.replicas()),
                   absl::StrCat(object.children()), object.leased() ? "yes" : "no",
-                  object.parent().empty() ? "-" : KeyToText(object.parent()),
                   ToString(Generation{object.generation()})});
   }
   if (table.empty()) {
@@ -107,10 +114,9 @@ void AddObjectsCommand(CLI::App& app, Session& session) {
                      "moonpool objects --prefix llama/ --limit 20\nmoonpool objects --json");
   auto arguments = std::make_shared<Arguments>();
   AddJsonFlag(*command, session);
-  AddKeyOption(*command, "--prefix", &arguments->prefix, "Only keys that start with this");
-  command->add_option("--limit", arguments->limit, "At most this many [100]")
-      ->type_name("N")
-      ->check(Quiet(CLI::PositiveNumber));
+  AddPrefixOption(*command, "--prefix", &arguments->prefix, "Only keys that start with this");
+  AddNumberOption(*command, "--limit", &arguments->limit, {1, kObjectsMax},
+                  "At most this many [100]");
   command->callback([&session, arguments] {
     session.run = [&session, arguments] { return Run(session, *arguments); };
   });

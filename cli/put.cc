@@ -5,15 +5,17 @@
 #include <cerrno>
 #include <memory>
 
-#include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "cli/output/key_text.h"
+#include "cli/values.h"
 #include "common/config/units.h"
-#include "common/error.h"
 #include "common/status_macros.h"
+#include "common/types.h"
 
 namespace moonpool::cli {
 namespace {
+
+constexpr char kFileHint[] = "name a file that can be read, or - for standard input";
 
 struct Arguments {
   std::string key;
@@ -24,7 +26,7 @@ struct Arguments {
 
 absl::StatusOr<std::string> ReadAll(const std::string& file) {
   const int fd = file == "-" ? STDIN_FILENO : open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("open ", file));
+  if (fd < 0) return FileError(errno, "open", file, kFileHint);
   std::string bytes;
   char buffer[1 << 16];
   ssize_t got = 0;
@@ -32,7 +34,7 @@ absl::StatusOr<std::string> ReadAll(const std::string& file) {
     if (got > 0) bytes.append(buffer, static_cast<size_t>(got));
   }
   const absl::Status status =
-      got < 0 ? absl::ErrnoToStatus(errno, absl::StrCat("read ", file)) : absl::OkStatus();
+      got < 0 ? FileError(errno, "read", file, kFileHint) : absl::OkStatus();
   if (fd != STDIN_FILENO) close(fd);
   RETURN_IF_ERROR(status);
   return bytes;
@@ -72,11 +74,11 @@ void AddPutCommand(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<Arguments>();
   AddJsonFlag(*command, session);
   AddKeyOption(*command, "KEY", &arguments->key, "The key")->required();
-  command->add_option("FILE", arguments->file, "What to store; - is standard input")->type_name("");
+  AddTextOption(*command, "FILE", &arguments->file, "What to store; - is standard input")
+      ->type_name("");
   AddKeyOption(*command, "--parent", &arguments->parent, "The block before this one in its chain");
-  command->add_option("--replicas", arguments->replicas, "Copies on different nodes [1]")
-      ->type_name("N")
-      ->check(Quiet(CLI::PositiveNumber));
+  AddNumberOption(*command, "--replicas", &arguments->replicas, {1, kMaxReplicas},
+                  "Copies on different nodes [1]");
   command->callback([&session, arguments] {
     session.run = [&session, arguments] { return Run(session, *arguments); };
   });

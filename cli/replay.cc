@@ -11,7 +11,9 @@
 #include "bench/trace/generator.h"
 #include "bench/trace/trace_reader.h"
 #include "cli/commands.h"
+#include "cli/output/fields.h"
 #include "cli/output/progress.h"
+#include "cli/values.h"
 #include "common/clock.h"
 #include "common/config/units.h"
 #include "common/error.h"
@@ -20,6 +22,8 @@
 
 namespace moonpool::cli {
 namespace {
+
+constexpr uint64_t kRequestsMax = 100'000'000;
 
 // A master that was restarted meanwhile counts from its own start.
 uint64_t EvictedBetween(const v1::GetStatusResponse& before, const v1::GetStatusResponse& after) {
@@ -43,7 +47,9 @@ struct Arguments {
 
 absl::StatusOr<trace::Trace> LoadTrace(const Arguments& arguments) {
   if (!arguments.trace_file.empty()) {
-    return trace::ReadTrace(arguments.trace_file, {.limit_requests = arguments.limit});
+    auto trace = trace::ReadTrace(arguments.trace_file, {.limit_requests = arguments.limit});
+    if (trace.ok()) return trace;
+    return WithoutNotFound(trace.status(), "name a trace with --trace, or --generate one");
   }
   trace::Trace trace = trace::Generate(
       arguments.generate == "agent" ? trace::Workload::kAgent : trace::Workload::kChat,
@@ -103,40 +109,43 @@ absl::StatusOr<replay::Report> Replay(const Session& session, const Arguments& a
 
 void PrintText(const replay::Report& report) {
   const replay::Tally& tally = report.play.tally;
-  const auto line = [](const char* name, const std::string& value) {
-    absl::PrintF("%-12s%s\n", name, value);
-  };
-  line("played",
-       absl::StrFormat("%s: %d requests, %d blocks of %s, %d client%s, %.1fs", report.trace_name,
-                       tally.requests, tally.blocks, HumanBytes(report.block_bytes), report.clients,
-                       report.clients == 1 ? "" : "s", absl::ToDoubleSeconds(report.play.elapsed)));
-  line("hit rate", absl::StrFormat("%.2f%% of the blocks (%d) with %s", 100 * report.hit_rate(),
-                                   tally.hit_blocks, report.pool.policy));
-  line("", absl::StrFormat("%.2f%% possible in %d blocks, %.2f%% without a bound",
-                           100 * report.ideal_optimal, report.capacity_blocks,
-                           100 * report.ideal_unbounded));
+  Fields fields;
+  fields.Add(
+      "played",
+      absl::StrFormat("%s: %d requests, %d blocks of %s, %d client%s, %.1fs", report.trace_name,
+                      tally.requests, tally.blocks, HumanBytes(report.block_bytes), report.clients,
+                      report.clients == 1 ? "" : "s", absl::ToDoubleSeconds(report.play.elapsed)));
+  fields.Add("hit rate",
+             absl::StrFormat("%.2f%% of the blocks (%d) with %s", 100 * report.hit_rate(),
+                             tally.hit_blocks, report.pool.policy));
+  fields.Add("", absl::StrFormat("%.2f%% possible in %d blocks, %.2f%% without a bound",
+                                 100 * report.ideal_optimal, report.capacity_blocks,
+                                 100 * report.ideal_unbounded));
   const auto calls = [&](const char* name, uint64_t bytes, double rate,
                          const bench::LatencyHistogram& latency) {
-    line(name,
-         absl::StrFormat("%s at %.2f GB/s; a call of up to %d blocks: p50 %.0f us, p99 %.0f us",
+    fields.Add(name, absl::StrFormat(
+                         "%s at %.2f GB/s; a call of up to %d blocks: p50 %.0f us, p99 %.0f us",
                          HumanBytes(bytes), rate, report.play.batch_blocks,
                          latency.QuantileMicros(0.5), latency.QuantileMicros(0.99)));
   };
   calls("get", tally.get_bytes, report.get_gbps(), tally.get);
   calls("put", tally.put_bytes, report.put_gbps(), tally.put);
-  line("match", absl::StrFormat("p50 %.0f us, p99 %.0f us", tally.match.QuantileMicros(0.5),
-                                tally.match.QuantileMicros(0.99)));
-  line("pool", absl::StrFormat("%d evicted, %d puts refused, %d blocks lost between match and get",
-                               report.pool.evicted, tally.refused, tally.lost_after_match));
-  line("checked", absl::StrFormat("%s read, %d wrong bytes, %d errors", HumanBytes(tally.get_bytes),
-                                  tally.wrong_bytes, tally.errors));
+  fields.Add("match", absl::StrFormat("p50 %.0f us, p99 %.0f us", tally.match.QuantileMicros(0.5),
+                                      tally.match.QuantileMicros(0.99)));
+  fields.Add("pool",
+             absl::StrFormat("%d evicted, %d puts refused, %d blocks lost between match and get",
+                             report.pool.evicted, tally.refused, tally.lost_after_match));
+  fields.Add("checked",
+             absl::StrFormat("%s read, %d wrong bytes, %d errors", HumanBytes(tally.get_bytes),
+                             tally.wrong_bytes, tally.errors));
+  fields.Print(stdout);
 }
 
 int Run(const Session& session, const Arguments& arguments) {
   if (arguments.trace_file.empty() == arguments.generate.empty()) {
-    std::fputs("moonpool: name a trace with --trace FILE, or --generate one: chat or agent\n",
-               stderr);
-    return kUsage;
+    return FailUsage(session, UsageError("no workload, or two",
+                                         "name a trace with --trace FILE, "
+                                         "or --generate one: chat or agent"));
   }
   const auto report = Replay(session, arguments);
   if (!report.ok()) return Fail(session, report.status());
@@ -150,19 +159,24 @@ int Run(const Session& session, const Arguments& arguments) {
   return report->is_clean() ? kOk : kFailed;
 }
 
+absl::Status CheckSpeed(const std::string& text) {
+  double speed = 0;
+  if (text == "max" || (absl::SimpleAtod(text, &speed) && speed > 0)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", text, "\" is not allowed; give max or a number above 0"));
+}
+
 void AddTraceOptions(CLI::App& command, Arguments& arguments) {
-  command.add_option("--trace", arguments.trace_file, "A trace: conversation or agent sessions")
+  AddTextOption(command, "--trace", &arguments.trace_file,
+                "A trace: conversation or agent sessions")
       ->type_name("FILE");
-  command.add_option("--generate", arguments.generate, "Or make one up: chat or agent")
-      ->type_name("KIND")
-      ->check(Quiet(CLI::IsMember({"chat", "agent"})));
-  command.add_option("--requests", arguments.generator.requests, "Of a made-up trace [12000]")
-      ->type_name("N")
-      ->check(Quiet(CLI::PositiveNumber));
-  command.add_option("--seed", arguments.generator.seed, "Of a made-up trace [1]")->type_name("N");
-  command.add_option("--limit", arguments.limit, "Play only the first requests")
-      ->type_name("N")
-      ->check(Quiet(CLI::PositiveNumber));
+  AddChoiceOption(command, "--generate", &arguments.generate, {"chat", "agent"},
+                  "Or make one up: chat or agent")
+      ->type_name("KIND");
+  AddNumberOption(command, "--requests", &arguments.generator.requests, {1, kRequestsMax},
+                  "Of a made-up trace [12000]");
+  AddNumberOption(command, "--seed", &arguments.generator.seed, {}, "Of a made-up trace [1]");
+  AddNumberOption(command, "--limit", &arguments.limit, {.min = 1}, "Play only the first requests");
 }
 
 }  // namespace
@@ -178,23 +192,18 @@ void AddReplayCommand(CLI::App& app, Session& session) {
   AddTraceOptions(*command, *arguments);
   AddBytesOption(*command, "--block-bytes", &arguments->block_bytes,
                  "Bytes of a block [the pool holds a fifth of the distinct blocks]");
-  command->add_option("--clients", arguments->clients, "Engines at the same time [1]")
-      ->type_name("N")
-      ->check(Quiet(CLI::Range(1, 64)));
+  AddNumberOption(*command, "--clients", &arguments->clients, {1, 64},
+                  "Engines at the same time [1]");
   command
       ->add_option("--speed", arguments->speed, "Times the trace's own pace; max: no waiting [max]")
       ->type_name("X")
-      ->check(Quiet(CLI::IsMember({"max"}) | CLI::PositiveNumber));
-  command
-      ->add_option("--prefill-tokens-per-s", arguments->prefill_tokens_per_s,
-                   "Modelled time for what missed, unless --speed max; 0: none [20000]")
-      ->type_name("X")
-      ->check(Quiet(CLI::NonNegativeNumber));
-  command->add_option("--key-prefix", arguments->key_prefix, "Of the keys [new in every run]")
-      ->type_name("TEXT");
-  command->add_option("--path", arguments->path, "auto, tcp or shm [auto]")
-      ->type_name("PATH")
-      ->check(Quiet(CLI::IsMember({"auto", "tcp", "shm"})));
+      ->check(Accepts(CheckSpeed));
+  AddRealOption(*command, "--prefill-tokens-per-s", &arguments->prefill_tokens_per_s, 0,
+                std::numeric_limits<double>::max(),
+                "Modelled time for what missed, unless --speed max; 0: none [20000]");
+  AddKeyOption(*command, "--key-prefix", &arguments->key_prefix, "Of the keys [new in every run]");
+  AddChoiceOption(*command, "--path", &arguments->path, {"auto", "tcp", "shm"},
+                  "auto, tcp or shm [auto]");
   AddJsonFileOption(*command, session, &arguments->json_file);
   command->callback([&session, arguments] {
     session.run = [&session, arguments] { return Run(session, *arguments); };

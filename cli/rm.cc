@@ -1,6 +1,7 @@
 // moonpool rm: remove objects.
 #include "cli/commands.h"
 #include "cli/key_results.h"
+#include "cli/values.h"
 
 namespace moonpool::cli {
 namespace {

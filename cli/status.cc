@@ -1,8 +1,11 @@
 // moonpool status: the pool in a screenful.
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
+#include "cli/output/fields.h"
 #include "cli/output/table.h"
 #include "common/config/units.h"
+#include "common/human_duration.h"
 
 namespace moonpool::cli {
 namespace {
@@ -37,8 +40,14 @@ Json ToJson(const v1::GetStatusResponse& status) {
           {"live_leases", status.live_leases()},
           {"leased_bytes", status.leased_bytes()},
           {"eviction_policy", status.eviction_policy()},
+          {"held_objects", status.held_objects()},
+          {"hold_ms", status.hold_ms()},
           {"namespaces", namespaces},
           {"totals", TotalsToJson(status.totals())}};
+}
+
+std::string Human(uint64_t millis) {
+  return HumanDuration(absl::Milliseconds(static_cast<int64_t>(millis)));
 }
 
 double Percent(uint64_t part, uint64_t whole) {
@@ -47,31 +56,38 @@ double Percent(uint64_t part, uint64_t whole) {
 
 void PrintText(const v1::GetStatusResponse& status) {
   const v1::Totals& totals = status.totals();
-  const auto line = [](const char* name, const std::string& value) {
-    absl::PrintF("%-10s%s\n", name, value);
-  };
-  line("master", absl::StrFormat("moonpool %s, term %d, up %s", status.release(), status.term(),
-                                 HumanDuration(status.uptime_ms())));
-  line("nodes", absl::StrFormat("%d up of %d known", status.nodes_up(), status.nodes_known()));
-  line("memory", absl::StrFormat("%s used of %s (%.1f%%)", HumanBytes(status.used_bytes()),
-                                 HumanBytes(status.capacity_bytes()),
-                                 Percent(status.used_bytes(), status.capacity_bytes())));
-  line("objects",
-       absl::StrFormat("%d; eviction by %s", status.objects(), status.eviction_policy()));
-  line("in flight", absl::StrFormat("%d puts; %d leases on %s", status.open_grants(),
-                                    status.live_leases(), HumanBytes(status.leased_bytes())));
-  line("puts", absl::StrFormat("%d committed, %d refused, %d aborted", totals.puts_committed(),
-                               totals.puts_refused(), totals.puts_aborted()));
+  Fields fields;
+  fields.Add("master", absl::StrFormat("moonpool %s, term %d, up %s", status.release(),
+                                       status.term(), Human(status.uptime_ms())));
+  fields.Add("nodes",
+             absl::StrFormat("%d up of %d known", status.nodes_up(), status.nodes_known()));
+  fields.Add("memory", absl::StrFormat("%s used of %s (%.1f%%)", HumanBytes(status.used_bytes()),
+                                       HumanBytes(status.capacity_bytes()),
+                                       Percent(status.used_bytes(), status.capacity_bytes())));
+  fields.Add("objects",
+             absl::StrFormat("%d; eviction by %s", status.objects(), status.eviction_policy()));
+  if (status.hold_ms() > 0) {
+    fields.Add("take-over", absl::StrFormat("for %s more none of the %d objects from before this "
+                                            "master's start is evicted, since they may be leased: "
+                                            "puts on a full pool wait",
+                                            Human(status.hold_ms()), status.held_objects()));
+  }
+  fields.Add("in flight", absl::StrFormat("%d puts; %d leases on %s", status.open_grants(),
+                                          status.live_leases(), HumanBytes(status.leased_bytes())));
+  fields.Add("puts",
+             absl::StrFormat("%d committed, %d refused, %d aborted", totals.puts_committed(),
+                             totals.puts_refused(), totals.puts_aborted()));
   const uint64_t looked = totals.keys_located() + totals.keys_missed();
-  line("lookups",
-       absl::StrFormat("%d keys, %.1f%% found", looked, Percent(totals.keys_located(), looked)));
-  line("gone",
-       absl::StrFormat("%d evicted (%s), %d removed, %d lost with nodes", totals.evicted(),
-                       HumanBytes(totals.evicted_bytes()), totals.removed(), totals.lost()));
+  fields.Add("lookups", absl::StrFormat("%d keys, %.1f%% found", looked,
+                                        Percent(totals.keys_located(), looked)));
+  fields.Add("gone",
+             absl::StrFormat("%d evicted (%s), %d removed, %d lost with nodes", totals.evicted(),
+                             HumanBytes(totals.evicted_bytes()), totals.removed(), totals.lost()));
+  fields.Print(stdout);
   Table table({{"namespace", Align::kLeft, Fit::kShrink},
                {"objects", Align::kRight},
                {"bytes", Align::kRight},
-               {"fingerprint", Align::kLeft, Fit::kShrink}});
+               {"fingerprint", Align::kLeft, Fit::kShrinkThenDrop}});
   for (const v1::NamespaceStatus& name_space : status.namespaces()) {
     table.AddRow({name_space.name(), absl::StrCat(name_space.objects()),
                   HumanBytes(name_space.bytes()),

@@ -1,4 +1,5 @@
 // moonpool why: where an object is, or why it is not there.
+#include <algorithm>
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
@@ -6,8 +7,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/commands.h"
+#include "cli/output/fields.h"
 #include "cli/output/key_text.h"
+#include "cli/values.h"
 #include "common/config/units.h"
+#include "common/human_duration.h"
 #include "common/types.h"
 
 namespace moonpool::cli {
@@ -62,19 +66,25 @@ std::string DescribeReplica(const v1::Replica& replica, NodeNames& names) {
 void PrintText(const std::string& key, const v1::WhyResponse& why) {
   std::string state = why.state();
   std::replace(state.begin(), state.end(), '_', ' ');
-  absl::PrintF("%s: %s\n", KeyToText(key), state);
-  if (!why.explanation().empty()) absl::PrintF("  %s\n", why.explanation());
-  if (why.size_bytes() > 0) absl::PrintF("  size        %s\n", HumanBytes(why.size_bytes()));
+  Fields fields;
+  fields.Add("key", KeyToText(key));
+  fields.Add("state", state);
+  if (!why.explanation().empty()) fields.Add("why", why.explanation());
+  if (why.size_bytes() > 0) fields.Add("size", HumanBytes(why.size_bytes()));
   NodeNames names = NamesOf(why);
   for (const v1::Replica& replica : why.replicas()) {
-    absl::PrintF("  replica     %s\n", DescribeReplica(replica, names));
+    fields.Add("replica", DescribeReplica(replica, names));
   }
-  if (!why.parent().empty()) absl::PrintF("  parent      %s\n", KeyToText(why.parent()));
-  if (why.children() > 0) absl::PrintF("  children    %d\n", why.children());
-  if (why.lease_ms() > 0) absl::PrintF("  leased for  %s\n", HumanDuration(why.lease_ms()));
+  if (!why.parent().empty()) fields.Add("parent", KeyToText(why.parent()));
+  if (why.children() > 0) fields.Add("children", absl::StrCat(why.children()));
+  if (why.lease_ms() > 0) {
+    fields.Add("leased for",
+               HumanDuration(absl::Milliseconds(static_cast<int64_t>(why.lease_ms()))));
+  }
   if (why.generation() != 0) {
-    absl::PrintF("  generation  %s\n", ToString(Generation{why.generation()}));
+    fields.Add("generation", ToString(Generation{why.generation()}));
   }
+  fields.Print(stdout);
 }
 
 int Run(const Session& session, const std::string& key) {

@@ -27,8 +27,7 @@ void SetVersion(v1::Version* version) {
 
 const char kNoMasterHint[] =
     "start a local cluster with `moonpool dev` and take the address it prints, or say where the "
-    "master "
-    "is with --master HOST:PORT";
+    "master is with --master HOST:PORT";
 
 struct MasterLink::Rep {
   const std::vector<std::string> masters;
@@ -81,7 +80,8 @@ absl::Status MasterLink::Rep::NoAnswer(const absl::Status& last) const {
     return MakeError(last.code(), ErrorReason::kDeadline,
                      absl::StrCat("no answer from the master at ", names, " within ",
                                   absl::FormatDuration(timeout)),
-                     {.hint = kNoMasterHint});
+                     {.hint = "is a moonpool-master listening there? raise --timeout if it is "
+                              "only slow"});
   }
   if (last.code() != absl::StatusCode::kUnavailable) return last;
   return MakeError(last.code(), ErrorReason::kPeerUnreachable,

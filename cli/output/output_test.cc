@@ -1,8 +1,10 @@
 #include <string>
 
+#include "cli/output/fields.h"
 #include "cli/output/key_text.h"
 #include "cli/output/progress.h"
 #include "cli/output/table.h"
+#include "cli/output/wrap.h"
 #include "common/error.h"
 #include "common/testing/fake_clock.h"
 #include "common/testing/status_matchers.h"
@@ -61,21 +63,69 @@ TEST(Table, DropsColumnsBeforeKeysBecomeUnreadable) {
             "node-2   4096  short\n");
 }
 
-TEST(Table, ShrinksFurtherWhenThereIsNothingToDrop) {
+TEST(Table, BecomesParagraphsBeforeKeysBecomeUnreadable) {
   EXPECT_EQ(SampleTable().Render(26),
-            "name    bytes  key\n"
-            "n1         12  a-ver…n-end\n"
-            "node-2   4096  short\n");
+            "name   n1\n"
+            "bytes  12\n"
+            "key    a-very-long-key-wit\n"
+            "       h-an-end\n"
+            "note   x\n"
+            "\n"
+            "name   node-2\n"
+            "bytes  4096\n"
+            "key    short\n"
+            "note   remark\n");
+}
+
+TEST(Table, AColumnMayShrinkFirstAndGoThen) {
+  Table table({{"key"}, {"parent", Align::kLeft, Fit::kShrinkThenDrop}});
+  table.AddRow({"k", std::string(10, 'a') + std::string(20, 'b')});
+  EXPECT_EQ(table.Render(30), "key  parent\nk    aaaaaaaaaabb…bbbbbbbbbbbb\n");
+  EXPECT_EQ(table.Render(20), "key\nk\n");
+}
+
+TEST(Table, SentencesGoOnBeneathThemselves) {
+  Table table({{"key"}, {"why", Align::kLeft, Fit::kWrap}});
+  table.AddRow({"k", "never stored, or longer ago than the record reaches"});
+  table.AddRow({"l", ""});
+  EXPECT_EQ(table.Render(32),
+            "key  why\n"
+            "k    never stored, or longer ago\n"
+            "     than the record reaches\n"
+            "l\n");
+}
+
+TEST(Table, NamesFromElsewhereCannotDriveTheTerminal) {
+  Table table({{"node"}});
+  table.AddRow({"a\x1b[31m\nb\xe6"});
+  EXPECT_EQ(table.Render(0), "node\na\\x1b[31m\\x0ab\\xe6\n");
 }
 
 TEST(Table, EveryLineFits) {
-  for (size_t width = 26; width < 60; ++width) {
+  for (size_t width = 15; width < 60; ++width) {
     const std::string text = SampleTable().Render(width);
     for (size_t start = 0, end; start < text.size(); start = end + 1) {
       end = text.find('\n', start);
       EXPECT_LE(DisplayWidth(text.substr(start, end - start)), width) << text;
     }
   }
+}
+
+TEST(WrapText, BreaksAtSpacesElseWhereItMust) {
+  using testing::ElementsAre;
+  EXPECT_THAT(WrapText("one two three", 0), ElementsAre("one two three"));
+  EXPECT_THAT(WrapText("one two three", 7), ElementsAre("one two", "three"));
+  EXPECT_THAT(WrapText("one two three", 6), ElementsAre("one", "two", "three"));
+  EXPECT_THAT(WrapText("abcdefgh ij", 4), ElementsAre("abcd", "efgh", "ij"));
+  EXPECT_THAT(WrapText("", 4), ElementsAre(""));
+}
+
+TEST(Fields, ValuesStandUnderEachOther) {
+  Fields fields;
+  fields.Add("a", "one two three");
+  fields.Add("name", "x\ny");
+  EXPECT_EQ(fields.Render(0), "a     one two three\nname  x\\x0ay\n");
+  EXPECT_EQ(fields.Render(14), "a     one two\n      three\nname  x\\x0ay\n");
 }
 
 class ProgressTest : public testing::Test {

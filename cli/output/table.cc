@@ -4,15 +4,23 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/output/fields.h"
 #include "cli/output/terminal.h"
+#include "cli/output/wrap.h"
 #include "common/check.h"
 
 namespace moonpool::cli {
 namespace {
 
 constexpr size_t kGap = 2;
-constexpr size_t kReadable = 24;  // of a column that shrinks
-constexpr size_t kShrinkMin = 8;  // at last
+constexpr size_t kReadable = 20;  // a column shrinks no further
+
+bool MayShrink(Fit fit) {
+  return fit == Fit::kShrink || fit == Fit::kShrinkThenDrop || fit == Fit::kWrap;
+}
+
+bool MayDrop(Fit fit) { return fit == Fit::kDrop || fit == Fit::kShrinkThenDrop; }
 
 size_t LineWidth(const std::vector<size_t>& widths) {
   size_t shown = 0;
@@ -43,15 +51,16 @@ std::string CutMiddle(absl::string_view text, size_t width) {
 
 void Table::AddRow(std::vector<std::string> cells) {
   MP_CHECK(cells.size() == columns_.size(), "one cell per column", cells.size(), columns_.size());
+  for (std::string& cell : cells) cell = Printable(cell);
   rows_.push_back(std::move(cells));
 }
 
 // The widest of the columns that may shrink gives first.
-void Table::Shrink(size_t width, size_t least, std::vector<size_t>* widths) const {
+void Table::Shrink(size_t width, std::vector<size_t>* widths) const {
   while (LineWidth(*widths) > width) {
     size_t widest = columns_.size();
     for (size_t i = 0; i < columns_.size(); ++i) {
-      if (columns_[i].fit != Fit::kShrink || (*widths)[i] <= least) continue;
+      if (!MayShrink(columns_[i].fit) || (*widths)[i] <= kReadable) continue;
       if (widest == columns_.size() || (*widths)[i] > (*widths)[widest]) widest = i;
     }
     if (widest == columns_.size()) return;
@@ -70,14 +79,13 @@ std::vector<size_t> Table::FittedWidths(size_t width) const {
 
   // Columns go, from the right, before keys become hard to read.
   std::vector<size_t> widths = full;
-  Shrink(width, kReadable, &widths);
+  Shrink(width, &widths);
   for (size_t i = columns_.size(); i-- > 0 && LineWidth(widths) > width;) {
-    if (columns_[i].fit != Fit::kDrop) continue;
+    if (!MayDrop(columns_[i].fit)) continue;
     full[i] = 0;
     widths = full;
-    Shrink(width, kReadable, &widths);
+    Shrink(width, &widths);
   }
-  Shrink(width, kShrinkMin, &widths);
   return widths;
 }
 
@@ -87,19 +95,35 @@ void Table::AppendLine(const std::vector<std::string>& cells, const std::vector<
   size_t gap = 0;
   for (size_t i = 0; i < cells.size(); ++i) {
     if (widths[i] == 0) continue;
+    line.append(gap, ' ');
+    gap = kGap;
+    if (columns_[i].fit == Fit::kWrap) {
+      const std::string margin(DisplayWidth(line), ' ');
+      absl::StrAppend(&line, absl::StrJoin(WrapText(cells[i], widths[i]), "\n" + margin));
+      continue;
+    }
     const std::string cell = CutMiddle(cells[i], widths[i]);
     const std::string pad(widths[i] - DisplayWidth(cell), ' ');
-    line.append(gap, ' ');
     absl::StrAppend(&line, columns_[i].align == Align::kRight ? pad : "", cell,
                     columns_[i].align == Align::kLeft ? pad : "");
-    gap = kGap;
   }
   line.erase(line.find_last_not_of(' ') + 1);
   absl::StrAppend(out, line, "\n");
 }
 
+std::string Table::RenderParagraphs(size_t width) const {
+  std::string out;
+  for (const auto& row : rows_) {
+    Fields fields;
+    for (size_t i = 0; i < columns_.size(); ++i) fields.Add(columns_[i].title, row[i]);
+    absl::StrAppend(&out, out.empty() ? "" : "\n", fields.Render(width));
+  }
+  return out;
+}
+
 std::string Table::Render(size_t width) const {
   const std::vector<size_t> widths = FittedWidths(width);
+  if (width > 0 && LineWidth(widths) > width && !rows_.empty()) return RenderParagraphs(width);
   std::vector<std::string> titles;
   for (const Column& column : columns_) titles.push_back(column.title);
   std::string out;

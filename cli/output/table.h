@@ -16,8 +16,10 @@ namespace moonpool::cli {
 enum class Align { kLeft, kRight };
 
 // What happens to a column when the terminal is too narrow: it stays, its cells are cut in the
-// middle (the ends of keys and addresses tell more than their middle), or it is left out.
-enum class Fit { kKeep, kShrink, kDrop };
+// middle (the ends of keys and addresses tell more than their middle), it is left out, it is cut
+// first and left out then, or (the last column only) its sentences go on in lines beneath. When all
+// that is not enough, every row becomes a paragraph with a line per column.
+enum class Fit { kKeep, kShrink, kDrop, kShrinkThenDrop, kWrap };
 
 struct Column {
   std::string title;
@@ -29,7 +31,7 @@ class Table {
  public:
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  // One cell per column, printable text without line breaks.
+  // One cell per column; what is not printable ASCII is shown as \xHH.
   void AddRow(std::vector<std::string> cells);
   bool empty() const { return rows_.empty(); }
 
@@ -39,7 +41,8 @@ class Table {
 
  private:
   std::vector<size_t> FittedWidths(size_t width) const;
-  void Shrink(size_t width, size_t least, std::vector<size_t>* widths) const;
+  void Shrink(size_t width, std::vector<size_t>* widths) const;
+  std::string RenderParagraphs(size_t width) const;
   void AppendLine(const std::vector<std::string>& cells, const std::vector<size_t>& widths,
                   std::string* out) const;
 

@@ -49,7 +49,7 @@ void WriteNode(const NodeStatus& node, v1::NodeStatus* out) {
   out->set_rack(node.rack);
   out->set_up(node.is_up);
   out->set_inventory_complete(node.inventory_complete);
-  out->set_objects(node.parts);
+  out->set_parts(node.parts);
   out->set_used_bytes(node.used_bytes);
   out->set_capacity_bytes(node.capacity_bytes);
   out->set_last_heard_ms(ToWireMs(node.last_heard));

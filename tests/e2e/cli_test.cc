@@ -103,10 +103,13 @@ TEST_F(CliTest, StatusAndNodesAddUp) {
   const nlohmann::json nodes = pool_->Cli({"nodes", "--json"}).Json()["nodes"];
   ASSERT_EQ(nodes.size(), 2u);
   uint64_t capacity = 0;
+  uint64_t parts = 0;
   for (const auto& node : nodes) {
     EXPECT_TRUE(node["up"].get<bool>());
     capacity += node["capacity_bytes"].get<uint64_t>();
+    parts += node["parts"].get<uint64_t>();
   }
+  EXPECT_GE(parts, status["objects"].get<uint64_t>()) << "an object is one part at least";
   EXPECT_EQ(status["capacity_bytes"], capacity);
   EXPECT_THAT(pool_->Cli({"nodes"}).out, HasSubstr("node-1"));
   EXPECT_THAT(pool_->Cli({"status"}).out, HasSubstr("2 up of 2 known"));
@@ -134,6 +137,49 @@ TEST_F(CliTest, AnUnknownNamespaceIsAnErrorAndNoMiss) {
 TEST_F(CliTest, ErrorsAreJsonToo) {
   const CliResult why = pool_->Cli({"why", "k", "--namespace", "nobody", "--json"});
   EXPECT_EQ(why.Json()["error"]["reason"], "NAMESPACE_UNKNOWN");
+  const CliResult usage = pool_->Cli({"get", "--json"});
+  EXPECT_EQ(usage.exit_code, 2);
+  EXPECT_EQ(usage.Json()["error"]["message"], "KEY is required");
+  EXPECT_THAT(usage.Json()["error"]["hint"].get<std::string>(), HasSubstr("moonpool get --help"));
+  const CliResult replay = pool_->Cli({"replay", "--json"});
+  EXPECT_EQ(replay.exit_code, 2);
+  EXPECT_EQ(replay.Json()["error"]["reason"], "BAD_ARGUMENT");
+}
+
+TEST_F(CliTest, WhatCannotBeWrittenIsAFailure) {
+  EXPECT_EQ(pool_->Cli({"put", "shown"}, "x").exit_code, 0);
+  const std::vector<std::vector<std::string>> commands = {
+      {"status"},          {"status", "--json"},  {"nodes"},        {"objects"},   {"get", "shown"},
+      {"exists", "shown"}, {"exists", "nowhere"}, {"why", "shown"}, {"--version"}, {"--help"},
+      {"put", "--help"}};
+  for (const auto& command : commands) {
+    const CliResult result = pool_->Cli(command, "", "/dev/full");
+    EXPECT_EQ(result.exit_code, 1) << command[0];
+    EXPECT_THAT(result.err, HasSubstr("cannot write to standard output")) << command[0];
+  }
+}
+
+TEST_F(CliTest, AFileThatIsNotThereIsNoMiss) {
+  EXPECT_EQ(pool_->Cli({"put", "filed"}, "x").exit_code, 0);
+  const std::vector<std::vector<std::string>> commands = {
+      {"put", "k", dir_.File("none")},
+      {"get", "filed", "--output", dir_.File("none/out")},
+      {"replay", "--trace", dir_.File("none")},
+      {"replay", "--generate", "chat", "--requests", "1", "--json", dir_.File("none/out")}};
+  for (const auto& command : commands) {
+    const CliResult result = pool_->Cli(command);
+    EXPECT_EQ(result.exit_code, 1) << command[0];
+    EXPECT_THAT(result.err, HasSubstr("No such file or directory")) << command[0];
+    EXPECT_THAT(result.err, HasSubstr("; name a ")) << command[0];
+  }
+  EXPECT_EQ(pool_->Cli({"forget", "nobody"}).exit_code, 3);
+}
+
+TEST_F(CliTest, JsonAndTheObjectDoNotMix) {
+  const CliResult get = pool_->Cli({"get", "k", "--json"});
+  EXPECT_EQ(get.exit_code, 2);
+  EXPECT_THAT(get.Json()["error"]["hint"].get<std::string>(), HasSubstr("--output"));
+  EXPECT_EQ(pool_->Cli({"get", "k", "--json", "-o", "-"}).exit_code, 2);
 }
 
 TEST_F(CliTest, AReplayIsCleanAndNeverBeatsTheIdeal) {
@@ -170,6 +216,17 @@ TEST(CliWithoutAPool, ADeadAddressSaysWhatToDo) {
   const CliResult get = RunCli({"--master", "127.0.0.1:1", "--timeout", "1s", "get", "k"});
   EXPECT_EQ(get.exit_code, 1);
   EXPECT_THAT(get.err, HasSubstr("moonpool dev"));
+}
+
+TEST(CliWithoutAPool, EveryCommandHasExamplesAndExitCodes) {
+  for (const char* command : {"dev", "status", "nodes", "objects", "put", "get", "exists", "rm",
+                              "why", "forget", "replay", "bench"}) {
+    const CliResult help = RunCli({command, "--help"});
+    EXPECT_EQ(help.exit_code, 0) << command;
+    EXPECT_THAT(help.out, HasSubstr(std::string("Examples:\n  moonpool ") + command));
+    EXPECT_THAT(help.out, HasSubstr("Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 "));
+    EXPECT_THAT(help.out, testing::AnyOf(HasSubstr("--json"), HasSubstr("ready: --master")));
+  }
 }
 
 TEST(CliWithoutAPool, WrongUsageIsTwo) {

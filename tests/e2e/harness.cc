@@ -50,15 +50,17 @@ void WriteFile(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-CliResult RunCli(std::vector<std::string> args, const std::string& input) {
+CliResult RunCli(std::vector<std::string> args, const std::string& input,
+                 const std::string& output_path) {
   const TempDir dir;
   WriteFile(dir.File("in"), input);
-  auto child = dev::ChildProcess::Start({.name = "moonpool",
-                                         .program = ProgramDir() + "/moonpool",
-                                         .args = std::move(args),
-                                         .log_path = dir.File("err"),
-                                         .input_path = dir.File("in"),
-                                         .output_path = dir.File("out")});
+  auto child = dev::ChildProcess::Start(
+      {.name = "moonpool",
+       .program = ProgramDir() + "/moonpool",
+       .args = std::move(args),
+       .log_path = dir.File("err"),
+       .input_path = dir.File("in"),
+       .output_path = output_path.empty() ? dir.File("out") : output_path});
   CliResult result;
   if (!child.ok()) {
     ADD_FAILURE() << Describe(child.status());
@@ -67,7 +69,7 @@ CliResult RunCli(std::vector<std::string> args, const std::string& input) {
   EXPECT_TRUE((*child)->WaitForExit(kCliTimeout)) << "moonpool does not end";
   const int status = (*child)->Poll().value_or(-1);
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  result.out = ReadFile(dir.File("out"));
+  if (output_path.empty()) result.out = ReadFile(dir.File("out"));
   result.err = ReadFile(dir.File("err"));
   return result;
 }
@@ -93,9 +95,10 @@ std::unique_ptr<Client> Pool::Connect(ClientOptions options) const {
   return *std::move(client);
 }
 
-CliResult Pool::Cli(std::vector<std::string> args, const std::string& input) const {
+CliResult Pool::Cli(std::vector<std::string> args, const std::string& input,
+                    const std::string& output_path) const {
   args.insert(args.begin(), {"--master", master()});
-  return RunCli(std::move(args), input);
+  return RunCli(std::move(args), input, output_path);
 }
 
 std::vector<std::byte> ContentOf(const std::string& key, size_t size) {

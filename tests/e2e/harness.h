@@ -49,7 +49,8 @@ class Pool {
   const std::string& master() const { return cluster_->master_address(); }
   std::unique_ptr<Client> Connect(ClientOptions options = {}) const;
   // The `moonpool` program with --master of this pool.
-  CliResult Cli(std::vector<std::string> args, const std::string& input = "") const;
+  CliResult Cli(std::vector<std::string> args, const std::string& input = "",
+                const std::string& output_path = "") const;
   nlohmann::json Status() const { return Cli({"status", "--json"}).Json(); }
 
  private:
@@ -57,8 +58,9 @@ class Pool {
   std::unique_ptr<dev::DevCluster> cluster_;
 };
 
-// The same without a pool.
-CliResult RunCli(std::vector<std::string> args, const std::string& input = "");
+// The same without a pool. What goes to `output_path` is not read back; "" = into the result.
+CliResult RunCli(std::vector<std::string> args, const std::string& input = "",
+                 const std::string& output_path = "");
 
 // Where the programs under test lie.
 std::string ProgramDir();

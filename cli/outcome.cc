@@ -1,0 +1,105 @@
+#include "cli/outcome.h"
+
+#include <cerrno>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "cli/command.h"
+#include "common/error.h"
+#include "common/standard_output.h"
+
+namespace moonpool::cli {
+namespace {
+
+std::string DumpJson(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void PrintJsonError(const Session& session, const absl::Status& status) {
+  if (session.json) PrintJson({{"error", StatusToJson(status)}});
+}
+
+}  // namespace
+
+const char kExitCodesHelp[] =
+    "Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 the pool has no such key or node";
+
+int ExitCodeOf(const absl::Status& status) {
+  if (status.ok()) return kOk;
+  const ErrorReason reason = ReasonOf(status);
+  const bool is_miss = status.code() == absl::StatusCode::kNotFound &&
+                       reason != ErrorReason::kUnspecified &&
+                       reason != ErrorReason::kNamespaceUnknown;
+  return is_miss ? kNotFound : kFailed;
+}
+
+int Fail(const Session& session, const absl::Status& status) {
+  std::fprintf(stderr, "moonpool: %s\n", Describe(status).c_str());
+  PrintJsonError(session, status);
+  return ExitCodeOf(status);
+}
+
+absl::Status UsageError(absl::string_view message, std::string hint) {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument, message,
+                   {.hint = std::move(hint)});
+}
+
+int FailUsage(const Session& session, const absl::Status& status) {
+  const std::string hint = DetailOf(status).value_or(ErrorDetail()).hint;
+  const std::string message = absl::StrCat(status.message(), hint.empty() ? "" : "; ", hint);
+  std::fprintf(stderr, "moonpool: %s\n", message.c_str());
+  PrintJsonError(session, status);
+  return kUsage;
+}
+
+absl::Status FileError(int error, absl::string_view what, absl::string_view file,
+                       std::string hint) {
+  return WithoutNotFound(absl::ErrnoToStatus(error, absl::StrCat(what, " ", file)),
+                         std::move(hint));
+}
+
+absl::Status WithoutNotFound(const absl::Status& status, std::string hint) {
+  if (status.ok()) return status;
+  const bool is_mistake = absl::IsNotFound(status);
+  return MakeError(is_mistake ? absl::StatusCode::kInvalidArgument : status.code(),
+                   is_mistake ? ErrorReason::kBadArgument : ReasonOf(status), status.message(),
+                   {.hint = std::move(hint)});
+}
+
+nlohmann::ordered_json StatusToJson(const absl::Status& status) {
+  nlohmann::ordered_json json;
+  json["code"] = absl::StatusCodeToString(status.code());
+  if (status.ok()) return json;
+  const ErrorDetail detail = DetailOf(status).value_or(ErrorDetail());
+  json["reason"] = ReasonName(detail.reason);
+  json["message"] = std::string(status.message());
+  if (!detail.hint.empty()) json["hint"] = detail.hint;
+  if (!detail.node.empty()) json["node"] = detail.node;
+  return json;
+}
+
+void PrintJson(const nlohmann::ordered_json& json) { std::printf("%s\n", DumpJson(json).c_str()); }
+
+absl::Status WriteJson(const std::string& file, const nlohmann::ordered_json& json) {
+  if (file.empty()) return absl::OkStatus();
+  if (file == "-") {
+    PrintJson(json);
+    return absl::OkStatus();
+  }
+  constexpr char kHint[] = "name a file that can be written with --json, or leave it out";
+  FILE* const out = std::fopen(file.c_str(), "w");
+  if (out == nullptr) return FileError(errno, "open", file, kHint);
+  const std::string text = DumpJson(json) + "\n";
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), out) == text.size();
+  if (std::fclose(out) != 0 || !is_written) return FileError(errno, "write", file, kHint);
+  return absl::OkStatus();
+}
+
+int Finish(const Session& session, int exit_code) {
+  const absl::Status printed = FlushStandardOutput();
+  // A command that failed has said so already, perhaps for this very reason.
+  if (printed.ok() || exit_code == kFailed) return exit_code;
+  return Fail(session, printed);
+}
+
+}  // namespace moonpool::cli

@@ -1,0 +1,98 @@
+#include "cli/usage.h"
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "cli/outcome.h"
+#include "common/config/host_port.h"
+#include "common/config/suggest.h"
+
+namespace moonpool::cli {
+namespace {
+
+std::vector<std::string> CommandNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> OptionNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back(absl::StrCat("--", name));
+  }
+  return names;
+}
+
+std::string DidYouMean(absl::string_view word, const std::vector<std::string>& known,
+                       std::string otherwise) {
+  const std::string nearest = NearestWord(word, known);
+  return nearest.empty() ? otherwise : absl::StrCat("did you mean `", nearest, "`?");
+}
+
+// The first of the words that nobody took; empty when there is none.
+std::string FirstLeftOver(const CLI::App& app) {
+  for (const std::string& word : app.remaining(/*recurse=*/true)) {
+    if (word != "--") return word;
+  }
+  return "";
+}
+
+absl::Status DescribeParseError(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  const CLI::App& command = chosen.empty() ? app : *chosen[0];
+  const std::string help = absl::StrCat(
+      "see `moonpool ", chosen.empty() ? "" : absl::StrCat(command.get_name(), " "), "--help`");
+  const std::string word = FirstLeftOver(app);
+  if (absl::StartsWith(word, "-")) {
+    const std::string flag = word.substr(0, word.find('='));
+    return UsageError(absl::StrCat("unknown option ", flag),
+                      DidYouMean(flag, OptionNames(command), help));
+  }
+  if (ParseHostPort(word).ok()) {
+    return UsageError(absl::StrCat("unexpected word \"", word, "\""),
+                      "--master takes one value: separate masters by commas, or repeat it");
+  }
+  const std::vector<std::string> commands = CommandNames(app);
+  if (!word.empty() && chosen.empty()) {
+    return UsageError(absl::StrCat("unknown command \"", word, "\""),
+                      DidYouMean(word, commands, help));
+  }
+  if (!word.empty()) {
+    const bool is_command = std::find(commands.begin(), commands.end(), word) != commands.end();
+    return UsageError(absl::StrCat("unexpected word \"", word, "\""),
+                      is_command ? "one command at a time" : help);
+  }
+  if (chosen.empty() && error.get_name() == "RequiredError") {
+    return UsageError("no command is given", "`moonpool --help` lists them");
+  }
+  return UsageError(error.what(), help);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ParseCommandLine(CLI::App& app, int argc, const char* const* argv) {
+  // CLI11 reports by exceptions; this is the only place that sees one.
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) return DescribeParseError(app, error);
+    std::ostringstream out;
+    app.exit(error, out, out);
+    return out.str();
+  }
+  return "";
+}
+
+bool WantsJson(int argc, const char* const* argv) {
+  return std::any_of(argv + std::min(argc, 1), argv + argc, [](absl::string_view word) {
+    return word == "--json" || absl::StartsWith(word, "--json=");
+  });
+}
+
+}  // namespace moonpool::cli

@@ -1,0 +1,111 @@
+// What people are told about command lines that make no sense.
+#include "cli/usage.h"
+
+#include <cerrno>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/values.h"
+#include "common/error.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace moonpool::cli {
+namespace {
+
+using testing::HasSubstr;
+
+// "message; hint"; "" for a command line that is right.
+std::string Complaint(const std::vector<std::string>& words) {
+  Session session;
+  CLI::App app("moonpool", "moonpool");
+  app.require_subcommand(1);
+  AddConnectionOptions(app, session);
+  AddStatusCommand(app, session);
+  AddGetCommand(app, session);
+  AddPutCommand(app, session);
+  AddObjectsCommand(app, session);
+  AddReplayCommand(app, session);
+  std::vector<const char*> argv = {"moonpool"};
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  const auto parsed = ParseCommandLine(app, static_cast<int>(argv.size()), argv.data());
+  if (parsed.ok()) return *parsed;
+  EXPECT_EQ(ReasonOf(parsed.status()), ErrorReason::kBadArgument);
+  return std::string(parsed.status().message()) + "; " + DetailOf(parsed.status())->hint;
+}
+
+TEST(Usage, HelpIsText) {
+  EXPECT_THAT(Complaint({"--help"}), HasSubstr("status"));
+  EXPECT_THAT(Complaint({"get", "--help"}), HasSubstr("moonpool get greeting"));
+}
+
+TEST(Usage, UnknownWordsComeWithTheNearestKnownOne) {
+  EXPECT_EQ(Complaint({"stauts"}), "unknown command \"stauts\"; did you mean `status`?");
+  EXPECT_EQ(Complaint({"zzzzzz"}), "unknown command \"zzzzzz\"; see `moonpool --help`");
+  EXPECT_EQ(Complaint({"status", "--jsn"}), "unknown option --jsn; did you mean `--json`?");
+  EXPECT_EQ(Complaint({"status", "--mastr=a:1"}),
+            "unknown option --mastr; did you mean `--master`?");
+  EXPECT_EQ(Complaint({"status", "put"}), "unexpected word \"put\"; one command at a time");
+  EXPECT_EQ(Complaint({"get", "a", "b"}), "unexpected word \"b\"; see `moonpool get --help`");
+  EXPECT_EQ(Complaint({}), "no command is given; `moonpool --help` lists them");
+}
+
+TEST(Usage, AMasterIsOneWord) {
+  EXPECT_EQ(Complaint({"--master", "a:1,b:2", "--master", "c:3", "status"}), "");
+  EXPECT_THAT(Complaint({"--master", "a:1", "b:2", "status"}),
+              HasSubstr("separate masters by commas"));
+  EXPECT_THAT(Complaint({"status", "--master", "a:1", "b:2"}),
+              HasSubstr("separate masters by commas"));
+  EXPECT_EQ(Complaint({"--master", "a:1", "stauts"}),
+            "unknown command \"stauts\"; did you mean `status`?");
+}
+
+TEST(Usage, ValuesOutOfRangeNameTheOptionAndTheRange) {
+  EXPECT_THAT(Complaint({"put", "k", "--replicas", "0"}),
+              HasSubstr("--replicas: \"0\" is not allowed; give a whole number, 1 to 8"));
+  EXPECT_THAT(Complaint({"put", "k", "--replicas", "two"}), HasSubstr("1 to 8"));
+  EXPECT_THAT(Complaint({"objects", "--limit", "-1"}),
+              HasSubstr("--limit: \"-1\" is not allowed; give a whole number, 1 to 10000000"));
+  EXPECT_THAT(Complaint({"get", "k", "--timeout", "0s"}),
+              HasSubstr("--timeout: \"0s\" is not allowed; give 1ms to 24h"));
+  EXPECT_THAT(Complaint({"replay", "--generate", "chatt"}), HasSubstr("did you mean chat?"));
+  EXPECT_THAT(Complaint({"replay", "--seed", "-1"}), HasSubstr("0 or more"));
+}
+
+TEST(Usage, EmptyNamesAreMistakes) {
+  EXPECT_THAT(Complaint({"put", "k", "--namespace", ""}),
+              HasSubstr("--namespace: the value is empty"));
+  EXPECT_THAT(Complaint({"put", "k", "--parent", ""}), HasSubstr("--parent: the key has 0 bytes"));
+  EXPECT_THAT(Complaint({"get", ""}), HasSubstr("KEY: the key has 0 bytes"));
+  EXPECT_THAT(Complaint({"get", std::string(1025, 'k')}), HasSubstr("a key has 1 to 1024"));
+  EXPECT_EQ(Complaint({"objects", "--prefix", ""}), "") << "all of them";
+}
+
+TEST(Usage, JsonIsSeenEvenInACommandLineThatIsWrong) {
+  const char* const wrong[] = {"moonpool", "get", "--json", "--nonsense"};
+  EXPECT_TRUE(WantsJson(4, wrong));
+  EXPECT_FALSE(WantsJson(2, wrong));
+  const char* const with_file[] = {"moonpool", "bench", "--json=out"};
+  EXPECT_TRUE(WantsJson(3, with_file));
+  EXPECT_FALSE(WantsJson(0, with_file));
+}
+
+TEST(ExitCodes, OnlyThePoolSaysNotFound) {
+  const auto code = [](absl::StatusCode status, ErrorReason reason) {
+    return ExitCodeOf(MakeError(status, reason, "x"));
+  };
+  EXPECT_EQ(ExitCodeOf(absl::OkStatus()), kOk);
+  EXPECT_EQ(code(absl::StatusCode::kNotFound, ErrorReason::kEvicted), kNotFound);
+  EXPECT_EQ(code(absl::StatusCode::kNotFound, ErrorReason::kNamespaceUnknown), kFailed);
+  EXPECT_EQ(code(absl::StatusCode::kUnavailable, ErrorReason::kNodeLost), kFailed);
+  EXPECT_EQ(ExitCodeOf(absl::NotFoundError("no such file")), kFailed);
+  const absl::Status file = FileError(ENOENT, "open", "x", "name another");
+  EXPECT_EQ(file.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(file.message(), "open x: No such file or directory");
+  EXPECT_EQ(ExitCodeOf(file), kFailed);
+}
+
+}  // namespace
+}  // namespace moonpool::cli
