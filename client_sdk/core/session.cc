@@ -82,8 +82,8 @@ absl::Status Session::CheckVersion(const v1::ResponseHeader& header) {
 
 absl::Status CheckKey(absl::string_view key) {
   if (key.empty()) {
-    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kKeyEmpty,
-                     "the key is empty");
+    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kKeyEmpty, "the key is empty",
+                     {.hint = "name an object: 1 to 1024 bytes"});
   }
   if (key.size() > kMaxKeyBytes) {
     return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kKeyTooLong,

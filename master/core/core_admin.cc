@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
+#include "common/human_duration.h"
 #include "common/status_macros.h"
 #include "master/core/core.h"
 #include "master/core/core_state.h"
@@ -67,8 +68,9 @@ std::optional<NodeAddress> Core::AddressOf(NodeId node) const {
   return AddressIn(*record);
 }
 
-StatusResult Core::GetStatus(absl::Time /*now*/) const {
+StatusResult Core::GetStatus(absl::Time now) const {
   const CoreState& s = *state_;
+  const absl::Duration hold = s.TakeoverHold(now);
   const auto use = [&](ByteUse kind) { return s.bytes[static_cast<size_t>(kind)]; };
   StatusResult status{.term = s.term,
                       .nodes_up = s.nodes.up_count(),
@@ -83,6 +85,8 @@ StatusResult Core::GetStatus(absl::Time /*now*/) const {
                       .live_leases = s.leases.size(),
                       .leased_bytes = s.leases.bytes(),
                       .tombstones = s.tombstones.size(),
+                      .held_objects = hold > absl::ZeroDuration() ? s.adopted_objects : 0,
+                      .hold = hold,
                       .eviction_policy = std::string(s.policy->name()),
                       .totals = s.totals};
   for (size_t id = 0; id < s.namespaces.size(); ++id) {
@@ -163,6 +167,12 @@ absl::StatusOr<WhyResult> Core::Why(absl::string_view name_space_name, absl::str
     const absl::Status miss = s.AbsentBecause(hash, key, now);
     why.state = std::string(StateName(ReasonOf(miss)));
     why.explanation = std::string(miss.message());
+    // Perhaps it was asked because a put of this key does not return.
+    if (const absl::Duration hold = s.TakeoverHold(now); hold > absl::ZeroDuration()) {
+      absl::StrAppend(&why.explanation,
+                      "; this master took over: if the pool is full, a put waits ",
+                      HumanDuration(hold), " more");
+    }
     if (const std::optional<Obituary> obituary = s.obituaries.Find(hash)) {
       why.generation = obituary->generation;
       why.ago = s.Ago(obituary->when_cs, now);
@@ -179,19 +189,22 @@ absl::StatusOr<WhyResult> Core::Why(absl::string_view name_space_name, absl::str
   why.replicas = s.ReplicasOf(slot, /*only_up=*/false);
   if (s.objects[slot].state == ObjectState::kGranted) {
     why.state = "being_written";
-    why.explanation =
-        absl::StrCat("a writer holds a grant until ",
-                     absl::FormatDuration(s.grants.At(slot).deadline - now), " from now");
+    why.explanation = absl::StrCat("a writer holds a grant for ",
+                                   HumanDuration(s.grants.At(slot).deadline - now), " more");
     return why;
   }
   why.state = "stored";
   why.ago = entry.age;
   if (const Lease* lease = s.leases.Find(slot)) why.lease = lease->until - now;
   const size_t offered = s.ReplicasOf(slot, /*only_up=*/true).size();
-  why.explanation = absl::StrCat("stored ", absl::FormatDuration(entry.age), " ago, ", offered,
-                                 " of ", entry.replicas, " replicas on nodes that are up",
+  why.explanation = absl::StrCat("stored ", HumanDuration(entry.age), " ago, ", offered, " of ",
+                                 entry.replicas, " replicas on nodes that are up",
                                  entry.children > 0 ? "; its children go before it" : "",
                                  entry.is_leased ? "; leased" : "");
+  if (const absl::Time held = s.HeldUntil(slot); now < held) {
+    absl::StrAppend(&why.explanation, "; not evicted for ", HumanDuration(held - now),
+                    " more: a master before may have leased it");
+  }
   return why;
 }
 

@@ -31,6 +31,7 @@ struct Recount {
   std::map<NamespaceId, std::pair<uint64_t, uint64_t>> name_spaces;  // objects, bytes
   std::map<SlotIndex, std::pair<uint32_t, uint32_t>> children;       // live, open
   uint64_t live = 0;
+  uint64_t adopted = 0;
   uint64_t live_parents = 0;
   uint64_t granted = 0;
   uint64_t leased = 0;
@@ -83,6 +84,7 @@ absl::Status CountSlot(const CoreState& s, SlotIndex slot, Recount& count) {
   if (object.is_leased) ++count.leased;
   if (!is_live) return absl::OkStatus();
   ++count.live;
+  if (object.is_adopted) ++count.adopted;
   if (object.live_children + object.open_children > 0) ++count.live_parents;
   auto& [number, live_bytes] = count.name_spaces[object.name_space];
   ++number;
@@ -150,6 +152,7 @@ absl::Status CheckNodes(const CoreState& s, Recount& count) {
 absl::Status CheckCounters(const CoreState& s, Recount& count) {
   if (s.bytes != count.bytes) return Broken("bytes by use");
   if (s.live_objects != count.live) return Broken("live objects");
+  if (s.adopted_objects != count.adopted) return Broken("adopted objects");
   if (s.live_parents != count.live_parents) return Broken("live parents");
   if (s.grants.size() != count.granted) return Broken("open grants");
   if (s.leases.size() != count.leased) return Broken("leases");

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
 #include "common/status_macros.h"
@@ -223,12 +224,13 @@ absl::Status Core::ForgetNode(absl::string_view name, absl::Time now) {
   NodeRecord* node = s.nodes.FindByName(name);
   if (node == nullptr) {
     return MakeError(absl::StatusCode::kNotFound, ErrorReason::kBadArgument,
-                     absl::StrCat("no node \"", name, "\""));
+                     absl::StrCat("no node \"", absl::CHexEscape(name), "\""),
+                     {.hint = "`moonpool nodes` lists those that this master knows"});
   }
   if (node->is_up()) {
     return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
                      absl::StrCat("node \"", name, "\" is in session"),
-                     {.hint = "stop it first", .node = std::string(name)});
+                     {.hint = "stop its moonpool-node first", .node = std::string(name)});
   }
   s.RetireNode(*node);
   return absl::OkStatus();

@@ -166,6 +166,7 @@ void CoreState::MakeLive(SlotIndex slot, absl::Time now) {
   }
   ++name_space.objects;
   ++live_objects;
+  if (object.is_adopted) ++adopted_objects;
   if (HasChildren(object)) ++live_parents;
   const bool has_live_parent =
       object.parent != kNoSlot && objects[object.parent].state == ObjectState::kLive;
@@ -187,6 +188,7 @@ void CoreState::Erase(SlotIndex slot, DeathCause cause, absl::Time now, const Re
     NamespaceRecord& name_space = namespaces[object.name_space];
     --name_space.objects;
     --live_objects;
+    if (object.is_adopted) --adopted_objects;
     for (const StoredPart& part : parts) {
       name_space.live_bytes -= ExtentAllocator::Rounded(part.length);
     }
@@ -260,6 +262,11 @@ uint64_t CoreState::FootprintOf(SlotIndex slot) const {
 
 absl::Time CoreState::HeldUntil(SlotIndex slot) const {
   return objects[slot].is_adopted ? hold_until : absl::InfinitePast();
+}
+
+absl::Duration CoreState::TakeoverHold(absl::Time now) const {
+  if (adopted_objects == 0 || now >= hold_until) return absl::ZeroDuration();
+  return hold_until - now;
 }
 
 absl::Time CoreState::ProtectedUntil(SlotIndex slot) const {

@@ -88,7 +88,9 @@ PutOutcome CoreState::Taken(const PutContext& put, SlotIndex slot) {
   if (object.state == ObjectState::kLive) {
     policy->OnAccess(slot);
     return {.status = MakeError(absl::StatusCode::kAlreadyExists, ErrorReason::kAlreadyExists,
-                                "the key has an object"),
+                                "the key has an object",
+                                {.hint = "objects never change: take it as stored, or remove it "
+                                         "first"}),
             .existing_generation = object.generation};
   }
   const OpenGrant& grant = grants.At(slot);
@@ -116,10 +118,12 @@ absl::Status CoreState::CheckPut(const PutContext& put, const PutKey& key) const
   const uint64_t capacity = nodes.capacity_bytes();
   const uint64_t fair = capacity / put.min_replicas;
   if (capacity > 0 && (key.size_bytes > fair || fair - key.size_bytes < kPartHeaderBytes)) {
-    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kValueTooLarge,
-                     absl::StrCat(key.size_bytes, " bytes, ", put.min_replicas,
-                                  " times, in a pool of ", capacity),
-                     {.hint = "split the value or add nodes"});
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, ErrorReason::kValueTooLarge,
+        absl::StrCat("the value has ", key.size_bytes, " bytes, and ", put.min_replicas,
+                     put.min_replicas == 1 ? " replica" : " replicas",
+                     " of it cannot fit into a pool of ", capacity, " bytes"),
+        {.hint = "split the value, ask for fewer replicas, or add nodes"});
   }
   return absl::OkStatus();
 }

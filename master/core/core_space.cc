@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
+#include "common/human_duration.h"
 #include "master/core/core_state.h"
 
 namespace moonpool::master {
@@ -45,7 +46,7 @@ absl::StatusOr<std::vector<PlacedReplica>> CoreState::PlaceReplicas(const PutCon
   }
   if (placed.size() >= put.min_replicas) return placed;
   for (const PlacedReplica& replica : placed) placement.GiveBack(replica);
-  return NoSpace(size_bytes + kPartHeaderBytes);
+  return NoSpace(size_bytes + kPartHeaderBytes, put.now);
 }
 
 std::optional<PlacedReplica> CoreState::PlaceOne(const PlacementRequest& request, absl::Time now) {
@@ -143,7 +144,7 @@ void CoreState::Unpark(NodeRecord& node) {
   }
 }
 
-absl::Status CoreState::NoSpace(uint64_t need_bytes) const {
+absl::Status CoreState::NoSpace(uint64_t need_bytes, absl::Time now) const {
   uint64_t capacity = 0;
   uint64_t free_bytes = 0;
   uint64_t largest = 0;
@@ -153,11 +154,13 @@ absl::Status CoreState::NoSpace(uint64_t need_bytes) const {
     largest = std::max(largest, nodes[index].largest_free_bytes());
   }
   const auto use = [&](ByteUse kind) { return bytes[static_cast<size_t>(kind)]; };
-  const absl::string_view takeover = hold_until == absl::InfinitePast()
-                                         ? ""
-                                         : "; after its start a master evicts nothing that nodes "
-                                           "brought along until every lease of "
-                                           "the one before must have ended";
+  const absl::Duration hold = TakeoverHold(now);
+  const std::string takeover =
+      hold > absl::ZeroDuration()
+          ? absl::StrCat("; for ", HumanDuration(hold), " more this master evicts none of the ",
+                         adopted_objects,
+                         " objects that nodes brought along: the one before may have leased them")
+          : "";
   return MakeError(
       absl::StatusCode::kResourceExhausted, ErrorReason::kNoSpace,
       absl::StrCat("needs ", need_bytes, " bytes; capacity ", capacity, ": live ",

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "common/error.h"
+#include "common/human_duration.h"
 #include "common/status_macros.h"
 #include "master/core/core.h"
 
@@ -92,8 +93,8 @@ absl::StatusOr<NamespaceId> CoreState::Admit(const Caller& caller, size_t batch)
 
 absl::Status CoreState::CheckKey(absl::string_view key) const {
   if (key.empty()) {
-    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kKeyEmpty,
-                     "the key is empty");
+    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kKeyEmpty, "the key is empty",
+                     {.hint = "name an object: 1 to 1024 bytes"});
   }
   if (key.size() > kMaxKeyBytes) {
     return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kKeyTooLong,
@@ -151,8 +152,7 @@ absl::Status CoreState::AbsentBecause(uint64_t key_hash, absl::string_view key,
     }
     return miss(ErrorReason::kNeverStored, message);
   }
-  const std::string ago =
-      absl::StrCat(" ", absl::FormatDuration(Ago(obituary->when_cs, now)), " ago");
+  const std::string ago = absl::StrCat(" ", HumanDuration(Ago(obituary->when_cs, now)), " ago");
   switch (obituary->cause) {
     case DeathCause::kEvicted:
       return miss(ErrorReason::kEvicted, absl::StrCat("evicted", ago, " by ", policy->name()));

@@ -111,6 +111,8 @@ struct CoreState {
   void RemoveIfUnused(SlotIndex slot);
   // Until when an older leader may have leased it; in the past for objects of our own.
   absl::Time HeldUntil(SlotIndex slot) const;
+  // How much longer adopted objects are not evicted; zero when there are none.
+  absl::Duration TakeoverHold(absl::Time now) const;
   // Until when its bytes must stay as they are: the end of that, and of its lease.
   absl::Time ProtectedUntil(SlotIndex slot) const;
   Replicas ReplicasOf(SlotIndex slot, bool only_up) const;
@@ -130,7 +132,7 @@ struct CoreState {
   Evicted EvictOne(absl::Time now);
   bool ParkIfUseless(SlotIndex slot);
   void Unpark(NodeRecord& node);
-  absl::Status NoSpace(uint64_t need_bytes) const;
+  absl::Status NoSpace(uint64_t need_bytes, absl::Time now) const;
 
   // --- core_put.cc
   PutOutcome StartPut(const PutContext& put, const PutKey& key);
@@ -232,7 +234,8 @@ struct CoreState {
 
   BytesByUse bytes = {};  // of all nodes
   uint64_t live_objects = 0;
-  uint64_t live_parents = 0;  // live objects with children
+  uint64_t adopted_objects = 0;  // live ones
+  uint64_t live_parents = 0;     // live objects with children
   Totals totals;
 
   std::vector<FreeCommand> sent;  // confirmed ones, in order

@@ -138,6 +138,21 @@ TEST(Why, TellsTheStateOfAKey) {
   EXPECT_EQ(why("c").state, "expired");
   ASSERT_THAT(pool.Abort(pool.Grab("d", 1)), IsOk());
   EXPECT_EQ(why("d").state, "refused");
+}
+
+TEST(Why, TimesAreForPeople) {
+  CoreFixture pool;
+  pool.AddNode("n1", kBlock);
+  const auto why = [&] { return pool.core.Why("", "a", pool.now)->explanation; };
+  const Grant grant = pool.Grab("a", 10, {.timeout = absl::Seconds(3)});
+  pool.Advance(absl::Nanoseconds(1'234'567'891));
+  EXPECT_EQ(why(), "a writer holds a grant for 1.7s more");
+  ASSERT_THAT(pool.Commit(grant), IsOk());
+  pool.Advance(absl::Nanoseconds(61'234'567'891));
+  EXPECT_EQ(why(), "stored 1m 1s ago, 1 of 1 replicas on nodes that are up");
+  pool.Remove("a");
+  pool.Advance(absl::Nanoseconds(2'345'678'901));
+  EXPECT_EQ(why(), "removed 2.3s ago");
   EXPECT_THAT(pool.core.Why("nowhere", "a", pool.now),
               Fails(StatusCode::kNotFound, ErrorReason::kNamespaceUnknown));
 }

@@ -22,9 +22,11 @@ bool IsName(absl::string_view name) {
 }
 
 absl::Status Unknown(absl::string_view name) {
-  return MakeError(absl::StatusCode::kNotFound, ErrorReason::kNamespaceUnknown,
-                   absl::StrCat("no namespace \"", absl::CHexEscape(name), "\""),
-                   {.hint = "open it with its fingerprint first"});
+  return MakeError(
+      absl::StatusCode::kNotFound, ErrorReason::kNamespaceUnknown,
+      absl::StrCat("no namespace \"", absl::CHexEscape(name), "\""),
+      {.hint = "`moonpool status` lists those that there are; a client makes one by opening "
+               "it with a fingerprint"});
 }
 
 absl::Status Mismatch(absl::string_view name, absl::string_view theirs, absl::string_view ours) {

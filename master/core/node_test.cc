@@ -8,6 +8,8 @@ namespace moonpool::master {
 namespace {
 
 using absl::StatusCode;
+using testing::HasSubstr;
+using testing::Not;
 
 std::vector<SealedPart> Together(std::vector<SealedPart> a, const std::vector<SealedPart>& b) {
   a.insert(a.end(), b.begin(), b.end());
@@ -408,6 +410,31 @@ TEST_F(Recovery, WhatAnOlderLeaderMayHaveLeasedIsLeftAlone) {
   pool.Advance(absl::Seconds(10));
   EXPECT_NE(pool.core.change_count(), before) << "who waits for space is told";
   EXPECT_THAT(pool.Put("b", kBlockPayload), IsOk());
+}
+
+TEST_F(Recovery, WhileNothingIsEvictedStatusAndWhySaySo) {
+  CoreFixture pool({.max_lease = absl::Seconds(10)});
+  const NodeHandle n1 = pool.Register(CoreFixture::Description("n1", {kBlock}));
+  EXPECT_EQ(pool.core.GetStatus(pool.now).hold, absl::ZeroDuration()) << "there is nothing to hold";
+  const Grant old = OldGrant(1, {At(n1.id, 0, kBlockPayload)});
+  pool.Inventory(n1, CoreFixture::Sealed("a", kBlockPayload, old, n1.id));
+  pool.Complete(n1);
+  pool.Advance(absl::Seconds(4));
+  const auto why = [&](absl::string_view key) {
+    return pool.core.Why("", key, pool.now)->explanation;
+  };
+  EXPECT_EQ(pool.core.GetStatus(pool.now).hold, absl::Seconds(6));
+  EXPECT_EQ(pool.core.GetStatus(pool.now).held_objects, 1u);
+  EXPECT_THAT(why("a"), HasSubstr("not evicted for 6.0s more"));
+  EXPECT_THAT(why("b"), HasSubstr("a put waits 6.0s more"));
+  EXPECT_THAT(pool.Put("b", kBlockPayload).message(), HasSubstr("for 6.0s more"));
+  pool.Advance(absl::Seconds(6));
+  EXPECT_EQ(pool.core.GetStatus(pool.now).hold, absl::ZeroDuration());
+  EXPECT_EQ(pool.core.GetStatus(pool.now).held_objects, 0u);
+  EXPECT_THAT(why("a"), Not(HasSubstr("not evicted")));
+  EXPECT_THAT(why("b"), Not(HasSubstr("waits")));
+  ASSERT_THAT(pool.Put("b", kBlockPayload), IsOk());
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
 }
 
 TEST_F(Recovery, SealReportsFromAnOlderTermAreTakenUp) {

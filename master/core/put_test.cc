@@ -8,6 +8,7 @@ namespace moonpool::master {
 namespace {
 
 using absl::StatusCode;
+using testing::HasSubstr;
 
 TEST(Put, IsReadableAfterItsCommitAndNotBefore) {
   CoreFixture pool;
@@ -248,6 +249,22 @@ TEST(Limits, OpenGrantsAndObjects) {
   EXPECT_THAT(pool.Put("c", 1), IsOk());
   EXPECT_THAT(pool.Put("d", 1), Fails(StatusCode::kResourceExhausted, ErrorReason::kLimitReached));
   EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
+TEST(Refusals, SayWhatToDoNext) {
+  CoreFixture pool;
+  pool.AddNode("n1", kBlock);
+  const auto hint = [](const absl::Status& status) {
+    return DetailOf(status).value_or(ErrorDetail()).hint;
+  };
+  EXPECT_THAT(hint(pool.Put("", 1)), HasSubstr("1 to 1024 bytes"));
+  ASSERT_THAT(pool.Put("a", 1), IsOk());
+  EXPECT_THAT(hint(pool.Put("a", 1)), HasSubstr("remove it first"));
+  const absl::Status too_large = pool.Put("b", 2 * kBlock);
+  EXPECT_THAT(too_large.message(), HasSubstr("1 replica of it cannot fit"));
+  EXPECT_THAT(hint(too_large), HasSubstr("add nodes"));
+  EXPECT_THAT(hint(pool.core.ForgetNode("n2", pool.now)), HasSubstr("moonpool nodes"));
+  EXPECT_THAT(hint(pool.core.Why("nobody", "a", pool.now).status()), HasSubstr("moonpool status"));
 }
 
 }  // namespace

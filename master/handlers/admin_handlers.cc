@@ -1,6 +1,7 @@
 // GetStatus, ListNodes, Why, ForgetNode.
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/error.h"
 #include "common/status_macros.h"
 #include "common/version.h"
@@ -34,6 +35,8 @@ void WriteStatus(const StatusResult& status, v1::GetStatusResponse& out) {
   out.set_live_leases(status.live_leases);
   out.set_leased_bytes(status.leased_bytes);
   out.set_eviction_policy(status.eviction_policy);
+  out.set_held_objects(status.held_objects);
+  out.set_hold_ms(ToWireMs(status.hold));
   for (const NamespaceStatus& name_space : status.namespaces) {
     v1::NamespaceStatus* to = out.add_namespaces();
     to->set_name(name_space.name);
@@ -66,12 +69,13 @@ void WriteNode(const NodeStatus& node, v1::NodeStatus* out) {
 absl::Status CheckWhy(const v1::WhyRequest& request) {
   RETURN_IF_ERROR(CheckLength("namespace", request.namespace_(), kMaxNamespaceBytes));
   if (request.key().empty()) {
-    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kKeyEmpty,
-                     "the key is empty");
+    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kKeyEmpty, "the key is empty",
+                     {.hint = "name an object: 1 to 1024 bytes"});
   }
   if (request.key().size() <= kMaxKeyBytes) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kKeyTooLong,
-                   "the key is longer than any key may be");
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, ErrorReason::kKeyTooLong,
+      absl::StrCat("the key has ", request.key().size(), " bytes; at most ", kMaxKeyBytes));
 }
 
 }  // namespace
