@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
@@ -21,6 +22,8 @@ constexpr int kReconnectMaxMs = 1000;
 // A master that is held by nobody and answers nothing is noticed after the sum, during a call.
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 3'000;
+// A master that is passed over after less would be one that is only busy.
+constexpr absl::Duration kSilenceMin = absl::Milliseconds(50);
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   grpc::ChannelArguments arguments;
@@ -46,10 +49,30 @@ gpr_timespec DeadlineOf(const CallContext& context, const Clock& clock) {
                       gpr_time_from_micros(absl::ToInt64Microseconds(remaining), GPR_TIMESPAN));
 }
 
+// True: the one call of the queue has ended, or the queue has. False: not within the time.
+bool IsFinished(grpc::CompletionQueue& queue, absl::Duration within) {
+  const gpr_timespec until =
+      within == absl::InfiniteDuration()
+          ? gpr_inf_future(GPR_CLOCK_MONOTONIC)
+          : gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                         gpr_time_from_micros(absl::ToInt64Microseconds(within), GPR_TIMESPAN));
+  void* tag = nullptr;
+  bool ok = false;
+  return queue.AsyncNext(&tag, &ok, until) != grpc::CompletionQueue::TIMEOUT;
+}
+
+absl::Status Silent(absl::string_view address, absl::Duration silence) {
+  return MakeError(
+      absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable,
+      absl::StrCat("master ", address, ": no sign of life within ", absl::FormatDuration(silence)),
+      {.hint = "is moonpool-master stopped or overloaded there?"});
+}
+
 }  // namespace
 
-GrpcMasterStub::GrpcMasterStub(const std::vector<std::string>& addresses, const Clock& clock)
-    : clock_(clock) {
+GrpcMasterStub::GrpcMasterStub(const std::vector<std::string>& addresses, const Clock& clock,
+                               absl::Duration silence_max)
+    : clock_(clock), silence_max_(silence_max) {
   for (const std::string& address : addresses) {
     masters_.push_back({address, v1::MasterService::NewStub(Connect(address))});
   }
@@ -58,31 +81,79 @@ GrpcMasterStub::GrpcMasterStub(const std::vector<std::string>& addresses, const 
 GrpcMasterStub::~GrpcMasterStub() = default;
 
 template <typename Request, typename Response>
-absl::StatusOr<Response> GrpcMasterStub::Call(grpc::Status (Stub::*method)(grpc::ClientContext*,
-                                                                           const Request&,
-                                                                           Response*),
+absl::StatusOr<Response> GrpcMasterStub::Call(Method<Request, Response> method,
                                               const Request& request, const CallContext& context) {
   const size_t first = current_.load(std::memory_order_relaxed);
   absl::Status failure;
   for (size_t i = 0; i < masters_.size(); ++i) {
     const size_t index = (first + i) % masters_.size();
     const Master& master = masters_[index];
-    grpc::ClientContext rpc;
-    rpc.set_deadline(DeadlineOf(context, clock_));
+    const absl::Duration silence = SilenceFor(context, masters_.size() - i);
     Response response;
-    grpc::Status status;
-    {
-      const CancelCallback on_cancel = context.cancel.OnCancel([&rpc] { rpc.TryCancel(); });
-      status = ((*master.stub).*method)(&rpc, request, &response);
+    const std::optional<grpc::Status> status =
+        Try(method, master, request, context, silence, &response);
+    if (!status.has_value()) {
+      failure = Silent(master.address, 2 * silence);
+      continue;
     }
-    if (status.ok()) {
+    if (status->ok()) {
       if (index != first) current_.store(index, std::memory_order_relaxed);
       return response;
     }
-    failure = Explain(status, master, context);
+    failure = Explain(*status, master, context);
     if (!absl::IsUnavailable(failure)) break;
   }
   return failure;
+}
+
+absl::Duration GrpcMasterStub::SilenceFor(const CallContext& context, size_t left) const {
+  if (masters_.size() == 1) return absl::InfiniteDuration();  // nobody else could serve
+  const absl::Duration share = context.Remaining(clock_) / (2 * static_cast<int64_t>(left));
+  return std::min(std::max(share, kSilenceMin), silence_max_);
+}
+
+template <typename Request, typename Response>
+std::optional<grpc::Status> GrpcMasterStub::Try(Method<Request, Response> method,
+                                                const Master& master, const Request& request,
+                                                const CallContext& context, absl::Duration silence,
+                                                Response* response) const {
+  grpc::ClientContext rpc;
+  rpc.set_deadline(DeadlineOf(context, clock_));
+  grpc::CompletionQueue queue;
+  grpc::Status status;
+  bool is_silent = false;
+  {
+    const CancelCallback on_cancel = context.cancel.OnCancel([&rpc] { rpc.TryCancel(); });
+    const auto reader = ((*master.stub).*method)(&rpc, request, &queue);
+    reader->Finish(response, &status, &rpc);
+    while (!IsFinished(queue, silence)) {
+      if (is_silent || IsThere(master, request.header(), context, silence)) continue;
+      is_silent = true;
+      rpc.TryCancel();  // which ends it soon
+    }
+  }
+  queue.Shutdown();
+  IsFinished(queue, absl::InfiniteDuration());
+  // It may have answered at the last moment.
+  if (is_silent && !status.ok() && !context.cancel.cancelled()) return std::nullopt;
+  return status;
+}
+
+bool GrpcMasterStub::IsThere(const Master& master, const v1::RequestHeader& header,
+                             const CallContext& context, absl::Duration silence) const {
+  // The call itself ends by its deadline.
+  if (!context.Check(clock_).ok()) return true;
+  grpc::ClientContext rpc;
+  rpc.set_deadline(DeadlineOf(
+      {.deadline = std::min(context.deadline, clock_.Now() + silence), .cancel = {}}, clock_));
+  const CancelCallback on_cancel = context.cancel.OnCancel([&rpc] { rpc.TryCancel(); });
+  v1::ExistsRequest request;
+  *request.mutable_header() = header;
+  request.mutable_header()->clear_touched();
+  v1::ExistsResponse response;
+  const grpc::Status status = master.stub->Exists(&rpc, request, &response);
+  return status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED &&
+         status.error_code() != grpc::StatusCode::UNAVAILABLE;
 }
 
 absl::Status GrpcMasterStub::Explain(const grpc::Status& status, const Master& master,
@@ -102,35 +173,35 @@ absl::Status GrpcMasterStub::Explain(const grpc::Status& status, const Master& m
 
 absl::StatusOr<v1::OpenNamespaceResponse> GrpcMasterStub::OpenNamespace(
     const v1::OpenNamespaceRequest& request, const CallContext& context) {
-  return Call(&Stub::OpenNamespace, request, context);
+  return Call(&Stub::AsyncOpenNamespace, request, context);
 }
 absl::StatusOr<v1::StartPutsResponse> GrpcMasterStub::StartPuts(const v1::StartPutsRequest& request,
                                                                 const CallContext& context) {
-  return Call(&Stub::StartPuts, request, context);
+  return Call(&Stub::AsyncStartPuts, request, context);
 }
 absl::StatusOr<v1::CommitPutsResponse> GrpcMasterStub::CommitPuts(
     const v1::CommitPutsRequest& request, const CallContext& context) {
-  return Call(&Stub::CommitPuts, request, context);
+  return Call(&Stub::AsyncCommitPuts, request, context);
 }
 absl::StatusOr<v1::AbortPutsResponse> GrpcMasterStub::AbortPuts(const v1::AbortPutsRequest& request,
                                                                 const CallContext& context) {
-  return Call(&Stub::AbortPuts, request, context);
+  return Call(&Stub::AsyncAbortPuts, request, context);
 }
 absl::StatusOr<v1::LocateResponse> GrpcMasterStub::Locate(const v1::LocateRequest& request,
                                                           const CallContext& context) {
-  return Call(&Stub::Locate, request, context);
+  return Call(&Stub::AsyncLocate, request, context);
 }
 absl::StatusOr<v1::MatchPrefixResponse> GrpcMasterStub::MatchPrefix(
     const v1::MatchPrefixRequest& request, const CallContext& context) {
-  return Call(&Stub::MatchPrefix, request, context);
+  return Call(&Stub::AsyncMatchPrefix, request, context);
 }
 absl::StatusOr<v1::ExistsResponse> GrpcMasterStub::Exists(const v1::ExistsRequest& request,
                                                           const CallContext& context) {
-  return Call(&Stub::Exists, request, context);
+  return Call(&Stub::AsyncExists, request, context);
 }
 absl::StatusOr<v1::RemoveResponse> GrpcMasterStub::Remove(const v1::RemoveRequest& request,
                                                           const CallContext& context) {
-  return Call(&Stub::Remove, request, context);
+  return Call(&Stub::AsyncRemove, request, context);
 }
 
 }  // namespace moonpool::client

@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <thread>
 
@@ -38,7 +39,13 @@ class Server final : public v1::MasterService::Service {
     return answer ? answer(context) : grpc::Status::OK;
   }
 
+  grpc::Status StartPuts(grpc::ServerContext* context, const v1::StartPutsRequest*,
+                         v1::StartPutsResponse*) override {
+    return answer_start ? answer_start(context) : grpc::Status::OK;
+  }
+
   std::function<grpc::Status(grpc::ServerContext*)> answer;
+  std::function<grpc::Status(grpc::ServerContext*)> answer_start;
 
  private:
   std::unique_ptr<grpc::Server> server_;
@@ -87,6 +94,61 @@ TEST_F(GrpcMasterStubTest, StaysWithTheFirstMasterThatAnswers) {
   server_.Stop();
   EXPECT_THAT(Exists(stub, Within(absl::Seconds(10))), IsOk());
   EXPECT_EQ(calls, 1);
+}
+
+// As a stopped process does: the connection stands, and nothing comes back.
+grpc::Status NeverAnswer(grpc::ServerContext* context) {
+  while (!context->IsCancelled()) std::this_thread::yield();
+  return grpc::Status::CANCELLED;
+}
+
+TEST_F(GrpcMasterStubTest, PassesOverAMasterThatGivesNoSignOfLife) {
+  Server other;
+  GrpcMasterStub stub({server_.address(), other.address()}, clock_, absl::Milliseconds(100));
+  ASSERT_THAT(Exists(stub, Within(absl::Seconds(30))), IsOk());
+  std::atomic<int> unanswered{0};
+  server_.answer = [&](grpc::ServerContext* context) {
+    ++unanswered;
+    return NeverAnswer(context);
+  };
+  const absl::Time begun = clock_.Now();
+  EXPECT_THAT(Exists(stub, Within(absl::Seconds(30))), IsOk());
+  EXPECT_LT(clock_.Now() - begun, absl::Seconds(10));
+  // And the next calls do not ask it again.
+  EXPECT_THAT(Exists(stub, Within(absl::Seconds(30))), IsOk());
+  EXPECT_LE(unanswered.load(), 2) << "one call, and the question whether it is there";
+}
+
+TEST_F(GrpcMasterStubTest, SaysWhichMasterGaveNoSignOfLife) {
+  Server other;
+  server_.answer = other.answer = NeverAnswer;
+  GrpcMasterStub stub({server_.address(), other.address()}, clock_, absl::Milliseconds(100));
+  const absl::Status status = Exists(stub, Within(absl::Seconds(30)));
+  EXPECT_THAT(status, Fails(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrCat("master ", other.address(), ": no sign of life")));
+}
+
+// Waiting for space, say, may take longer than any sign of life.
+TEST_F(GrpcMasterStubTest, ACallThatALivingMasterHoldsIsHeld) {
+  Server other;
+  std::atomic<int> asked{0}, started_elsewhere{0};
+  server_.answer = [&](grpc::ServerContext*) {
+    ++asked;
+    return grpc::Status::OK;
+  };
+  server_.answer_start = [&](grpc::ServerContext* context) {
+    while (asked.load() < 3 && !context->IsCancelled()) std::this_thread::yield();
+    return grpc::Status::OK;
+  };
+  other.answer_start = [&](grpc::ServerContext*) {
+    ++started_elsewhere;
+    return grpc::Status::OK;
+  };
+  GrpcMasterStub stub({server_.address(), other.address()}, clock_, absl::Milliseconds(100));
+  EXPECT_THAT(stub.StartPuts(v1::StartPutsRequest(), Within(absl::Seconds(30))), IsOk());
+  EXPECT_GE(asked.load(), 3);
+  EXPECT_EQ(started_elsewhere.load(), 0);
 }
 
 TEST_F(GrpcMasterStubTest, KeepsTheTypedDetail) {

@@ -47,8 +47,10 @@ enum class Path {
 };
 
 struct ClientOptions {
-  std::vector<std::string> masters = {};  // host:port; at least one; the first that answers serves
-  std::string name_space = "default";     // see OpenNamespace in the docs of the pool
+  // host:port; at least one; the first that answers serves. With several, one that has a call and
+  // gives no sign of life for two seconds, or its share of the call's time, is passed over.
+  std::vector<std::string> masters = {};
+  std::string name_space = "default";  // see OpenNamespace in the docs of the pool
   // Layout of what is stored (model, revision, dtype, page tokens, parallel layout). Given: the
   // namespace is created if there is none, and refused (FAILED_PRECONDITION, both fingerprints
   // shown) if it has another. Empty: the namespace must exist, and any fingerprint is accepted.
