@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/check.h"
 
 namespace moonpool::client {
 
@@ -42,6 +43,10 @@ void Executor::Stop() {
   std::vector<std::thread> threads;
   {
     absl::MutexLock lock(&mutex_);
+    for (const std::thread& thread : threads_) {
+      MP_CHECK(thread.get_id() != std::this_thread::get_id(),
+               "a moonpool::Client is destroyed in, or with, a callback of its own");
+    }
     is_stopping_ = true;
     threads.swap(threads_);
   }

@@ -25,7 +25,8 @@ class Executor {
   // False: the queue is full or the executor has stopped, and the task was dropped.
   bool Post(Task task);
 
-  // Running tasks end; waiting ones are run with is_stopping, on their thread. Idempotent.
+  // Running tasks end; waiting ones are run with is_stopping, on their thread. Idempotent. Not from
+  // a task, which would wait for itself: that ends the process, and says why.
   void Stop();
 
  private:

@@ -74,5 +74,20 @@ TEST(Executor, TellsWaitingTasksThatItStops) {
   EXPECT_EQ(told, 5);
 }
 
+TEST(Executor, StoppingItInATaskOfItsOwnIsRefusedWithItsReason) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        absl::Notification stopped;
+        Executor executor(1, 1);
+        executor.Post([&](bool) {
+          executor.Stop();
+          stopped.Notify();
+        });
+        stopped.WaitForNotification();
+      },
+      "destroyed in, or with, a callback of its own");
+}
+
 }  // namespace
 }  // namespace moonpool::client

@@ -156,7 +156,10 @@ class Client {
  public:
   // Reaches the master and opens the namespace within options.timeout.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(ClientOptions options);
-  ~Client();  // waits for running calls; pending async calls end with CANCELLED
+  // Waits for running calls; pending async calls end with CANCELLED. So it must not happen in, or
+  // with, a callback of this client (the last shared_ptr to it in a `done`, say): that would wait
+  // for itself, and ends the process with a message. Hand it to another thread.
+  ~Client();
 
   // OK: readable by every client. ALREADY_EXISTS: it was there before (readable). ABORTED with
   // BEING_WRITTEN: another client is writing it. RESOURCE_EXHAUSTED with NO_SPACE or LIMIT_REACHED:
@@ -197,7 +200,8 @@ class Client {
   std::vector<absl::Status> Remove(absl::Span<const std::string> keys,
                                    const CallOptions& options = {});
 
-  // Asynchronous forms. `done` runs exactly once, on a thread of the client, and must not block.
+  // Asynchronous forms. `done` runs exactly once, on a thread of the client, and must neither block
+  // nor destroy the client.
   // A refusal because the queue is full also arrives through `done`, on the calling thread.
   void PutManyAsync(std::vector<PutItem> items, PutOptions options,
                     std::function<void(std::vector<absl::Status>)> done);
