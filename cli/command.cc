@@ -12,6 +12,8 @@ absl::StatusOr<std::unique_ptr<Client>> Session::Connect(ClientOptions options) 
   options.masters = masters;
   options.name_space = name_space;
   options.timeout = timeout;
+  // Somebody sits before it: that there is no master is said soon.
+  options.wait_for_master = false;
   auto client = Client::Connect(std::move(options));
   if (client.ok() || client.status().code() != absl::StatusCode::kUnavailable) return client;
   ErrorDetail detail = DetailOf(client.status()).value_or(ErrorDetail());

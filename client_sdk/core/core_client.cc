@@ -62,8 +62,9 @@ class KeyStatuses {
 absl::Status CoreClient::OpenNamespace(absl::string_view fingerprint, const CallOptions& options) {
   v1::OpenNamespaceRequest request;
   request.set_fingerprint(fingerprint.data(), fingerprint.size());
-  const absl::StatusOr<v1::OpenNamespaceResponse> response = session_.Call(
-      &MasterStub::OpenNamespace, std::move(request), session_.ContextOf(options), kReadPolicy);
+  const absl::StatusOr<v1::OpenNamespaceResponse> response =
+      session_.Call(&MasterStub::OpenNamespace, std::move(request), session_.ContextOf(options),
+                    session_.policy());
   return Annotate(response.status(),
                   absl::StrCat("open namespace ", session_.options().name_space));
 }
@@ -111,7 +112,7 @@ std::vector<absl::Status> CoreClient::Exists(absl::Span<const std::string> keys,
   v1::ExistsRequest request;
   if (statuses.Ask(&request)) {
     statuses.Take(session_.Call(&MasterStub::Exists, std::move(request),
-                                session_.ContextOf(options), kReadPolicy),
+                                session_.ContextOf(options), session_.policy()),
                   MissOf);
   }
   return statuses.TakeResults();
@@ -122,7 +123,7 @@ std::vector<absl::Status> CoreClient::Remove(absl::Span<const std::string> keys,
   KeyStatuses statuses(keys);
   v1::RemoveRequest request;
   if (statuses.Ask(&request)) {
-    CallPolicy policy = kWritePolicy;
+    CallPolicy policy = session_.policy();
     policy.may_hold = true;
     statuses.Take(
         session_.Call(&MasterStub::Remove, std::move(request), session_.ContextOf(options), policy),
@@ -148,7 +149,7 @@ absl::StatusOr<PrefixMatch> CoreClient::MatchPrefix(absl::Span<const std::string
       static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Milliseconds(options.hold))));
   ASSIGN_OR_RETURN(const v1::MatchPrefixResponse response,
                    session_.Call(&MasterStub::MatchPrefix, std::move(request),
-                                 session_.ContextOf(options.call), kReadPolicy));
+                                 session_.ContextOf(options.call), session_.policy()));
   if (static_cast<size_t>(response.locations_size()) > keys.size()) {
     return absl::InternalError("the master matched more keys than it was asked about");
   }

@@ -21,6 +21,38 @@ class CoreClientTest : public ::testing::Test {
   std::unique_ptr<CoreClient> client_ = pool_.NewClient();
 };
 
+// As long as six attempts take, and more; each call begins in a new one.
+TEST_F(CoreClientTest, EveryCallOutlastsAnOutageOfTheMaster) {
+  const std::vector<std::string> keys = {"k"};
+  const auto break_down = [&](absl::string_view method) {
+    pool_.master.Fail(method, absl::UnavailableError("restarting"), {.times = 10});
+  };
+  break_down("OpenNamespace");
+  EXPECT_THAT(client_->OpenNamespace("", {}), IsOk());
+  break_down("StartPuts");
+  break_down("CommitPuts");
+  EXPECT_THAT(pool_.Put(*client_, "k", "value"), IsOk());
+  break_down("Exists");
+  EXPECT_THAT(client_->Exists(keys, {}).front(), IsOk());
+  break_down("MatchPrefix");
+  EXPECT_THAT(client_->MatchPrefix(keys, {}), IsOk());
+  break_down("Locate");
+  EXPECT_THAT(pool_.NewClient()->Get("k", {}), IsOk());
+  break_down("Remove");
+  EXPECT_THAT(client_->Remove(keys, {}).front(), IsOk());
+}
+
+TEST_F(CoreClientTest, WhoDoesNotWaitIsToldOfAnOutageButLearnsWhatBecameOfItsPut) {
+  const auto client = pool_.NewClient({.wait_for_master = false});
+  const absl::Status down = absl::UnavailableError("restarting");
+  pool_.master.Fail("OpenNamespace", down, {.times = 10});
+  EXPECT_THAT(client->OpenNamespace("", {}), StatusIs(absl::StatusCode::kUnavailable));
+  pool_.master.Fail("CommitPuts", down, {.times = 10});
+  EXPECT_THAT(pool_.Put(*client, "k", "value"), IsOk());
+  pool_.master.Fail("StartPuts", down, {.times = 10});
+  EXPECT_THAT(pool_.Put(*client, "l", "value"), StatusIs(absl::StatusCode::kUnavailable));
+}
+
 TEST_F(CoreClientTest, MatchPrefixStopsAtTheFirstMiss) {
   ASSERT_THAT(pool_.Put(*client_, "a", "1"), IsOk());
   ASSERT_THAT(pool_.Put(*client_, "b", "22"), IsOk());

@@ -126,7 +126,7 @@ void GetCall::LocateUnknown() {
   }
   if (keys.empty()) return;
   absl::StatusOr<v1::LocateResponse> response =
-      session_.Call(&MasterStub::Locate, std::move(request), context_, kReadPolicy);
+      session_.Call(&MasterStub::Locate, std::move(request), context_, session_.policy());
   if (response.ok() && static_cast<size_t>(response->results_size()) != keys.size()) {
     response = absl::InternalError("the master answered with another number of keys");
   }

@@ -328,7 +328,25 @@ TEST_F(GetPathTest, EndsSoonWhenCancelled) {
   EXPECT_EQ(waits, 3);
 }
 
-TEST_F(GetPathTest, AMasterOutOfReachIsAnErrorAfterAWhile) {
+TEST_F(GetPathTest, AnOutageOfTheMasterIsWaitedFor) {
+  Store("a", "alpha");
+  pool_.master.Fail("Locate", absl::UnavailableError("no master"), {.times = 12});
+  const absl::Time begun = pool_.clock.Now();
+  EXPECT_EQ(Get("a"), "alpha");
+  EXPECT_GT(pool_.clock.Now() - begun, absl::Seconds(2)) << "an outage worth the name";
+}
+
+TEST_F(GetPathTest, AnOutageOfTheMasterIsWaitedForUntilTheDeadline) {
+  pool_.master.Fail("Locate", absl::UnavailableError("no master"), {.times = 1000});
+  const absl::Time begun = pool_.clock.Now();
+  EXPECT_THAT(StatusOfGet("a", {.call = {.timeout = absl::Minutes(2)}}),
+              StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_LE(pool_.clock.Now() - begun, absl::Minutes(2));
+  EXPECT_GT(pool_.clock.Now() - begun, absl::Seconds(119));
+}
+
+TEST_F(GetPathTest, WhoDoesNotWaitForTheMasterIsToldAfterAWhile) {
+  reader_ = pool_.NewClient({.wait_for_master = false});
   pool_.master.Fail("Locate", absl::UnavailableError("no master"), {.times = 1000});
   const absl::Time begun = pool_.clock.Now();
   EXPECT_THAT(StatusOfGet("a"), StatusIs(absl::StatusCode::kUnavailable));

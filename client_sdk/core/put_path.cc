@@ -153,7 +153,7 @@ void PutCall::Start() {
     put->set_size_bytes(item->size_bytes);
     put->set_parent(item->value->parent);
   }
-  CallPolicy policy = kWritePolicy;
+  CallPolicy policy = session_.policy();
   policy.may_hold = options_.wait_for_space || options_.wait_for_writer;
   absl::StatusOr<v1::StartPutsResponse> response =
       session_.Call(&MasterStub::StartPuts, std::move(request), context_, policy);
@@ -298,7 +298,7 @@ void PutCall::Commit() {
     for (const uint32_t failed : item->failed_replicas) put->add_failed_replicas(failed);
   }
   absl::StatusOr<v1::CommitPutsResponse> response =
-      session_.Call(&MasterStub::CommitPuts, std::move(request), context_, kWritePolicy);
+      session_.Call(&MasterStub::CommitPuts, std::move(request), context_, kPatientPolicy);
   if (response.ok() && static_cast<size_t>(response->results_size()) != committing.size()) {
     response = absl::InternalError("the master answered with another number of keys");
   }
@@ -364,7 +364,7 @@ void PutCall::SendAborts(const CallContext& context) {
     for (const v1::Part& part : item->pinned) *put->add_pinned() = part;
   }
   // Whatever the answer: the grant's deadline does the same, later.
-  session_.Call(&MasterStub::AbortPuts, std::move(request), context, kReadPolicy).IgnoreError();
+  session_.Call(&MasterStub::AbortPuts, std::move(request), context, kBriefPolicy).IgnoreError();
 }
 
 // The caller's time is over while bytes are on their way.

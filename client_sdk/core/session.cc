@@ -122,8 +122,9 @@ absl::StatusOr<LocationPtr> FindOrLocate(Session& session, absl::string_view key
   if (LocationPtr known = session.locations().Find(key)) return known;
   v1::LocateRequest request;
   request.add_keys(key.data(), key.size());
-  ASSIGN_OR_RETURN(const v1::LocateResponse response,
-                   session.Call(&MasterStub::Locate, std::move(request), context, kReadPolicy));
+  ASSIGN_OR_RETURN(
+      const v1::LocateResponse response,
+      session.Call(&MasterStub::Locate, std::move(request), context, session.policy()));
   if (response.results_size() != 1) {
     return absl::InternalError("the master answered with another number of keys");
   }

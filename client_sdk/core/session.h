@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,6 +32,7 @@ struct SessionOptions {
   uint64_t seed = 0;       // of request ids and jitter: different in every process
   bool verify = true;
   absl::Duration timeout = absl::Seconds(10);  // of calls that give none
+  bool wait_for_master = true;
   size_t location_cache_entries = 1 << 16;
   PeersOptions peers = {};
   BatchIoOptions io = {};
@@ -45,13 +47,14 @@ struct CallPolicy {
   BackoffOptions backoff = {};
 };
 
-// Reads give up early: a caller of a get can compute the bytes, so that waiting long for a master
-// is the wrong answer. With these pauses about a second goes by.
-inline constexpr CallPolicy kReadPolicy = {.backoff = {.initial = absl::Milliseconds(20),
-                                                       .max = absl::Milliseconds(400),
-                                                       .attempts_max = 6}};
-// Writes outlast a change of leader, up to the caller's deadline.
-inline constexpr CallPolicy kWritePolicy = {};
+// Outlasts a restart of the master and a change of leader, up to the caller's deadline.
+inline constexpr CallPolicy kPatientPolicy = {
+    .backoff = {.attempts_max = std::numeric_limits<int>::max()}};
+// Gives up while the master is out of reach for longer than a moment: with these pauses about a
+// second goes by. For callers who do not wait for a master, and for calls that nobody needs.
+inline constexpr CallPolicy kBriefPolicy = {.backoff = {.initial = absl::Milliseconds(20),
+                                                        .max = absl::Milliseconds(400),
+                                                        .attempts_max = 6}};
 
 // Thread-safe. Borrows master, waiter and logger.
 class Session {
@@ -69,6 +72,10 @@ class Session {
   LocationCache& locations() { return locations_; }
 
   CallContext ContextOf(const CallOptions& call) const;
+  // Of calls that have changed nothing yet: as the caller wants it.
+  const CallPolicy& policy() const {
+    return options_.wait_for_master ? kPatientPolicy : kBriefPolicy;
+  }
 
   // Calls the master with a filled-in header, repeated as `policy` says; the last error when that
   // does not help. FAILED_PRECONDITION/PEER_VERSION when it speaks another version.

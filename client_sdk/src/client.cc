@@ -122,6 +122,7 @@ client::SessionOptions Client::Rep::SessionOptionsOf(const ClientOptions& option
                                     .seed = EntropySeed(),
                                     .verify = options.verify,
                                     .timeout = options.timeout,
+                                    .wait_for_master = options.wait_for_master,
                                     .location_cache_entries = options.location_cache_entries};
   session.peers.host_id = host_id;
   if (options.path != Path::kTcp) session.peers.paths.push_back({shm.get(), true});

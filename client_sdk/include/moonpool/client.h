@@ -15,7 +15,8 @@
 // Time: every call ends by its timeout. Cancelling a call makes it return CANCELLED soon; when a
 // call has returned, or its callback has begun, the client no longer touches the buffers.
 // Memory: keys, buffers and spans are borrowed until the call returns (async: until `done` runs).
-// Errors common to all calls: UNAVAILABLE (master or nodes out of reach; retry),
+// Errors common to all calls: UNAVAILABLE (master or nodes out of reach; the master until the
+// timeout, see ClientOptions::wait_for_master),
 // DEADLINE_EXCEEDED, CANCELLED, INVALID_ARGUMENT (empty key, key over 1 KiB, batch over 16384),
 // RESOURCE_EXHAUSTED (a bound of this process or of the pool; the detail names it).
 #pragma once
@@ -60,6 +61,12 @@ struct ClientOptions {
   // but does not notice bytes that were damaged in memory or on the way.
   bool verify = true;
   absl::Duration timeout = absl::Seconds(10);  // of calls that give none
+  // While no master can be reached, Connect and all calls that need one try again, with growing
+  // pauses, until their timeout: an outage that is shorter (a restart) costs time and no call. All
+  // of that is idempotent. False: they are UNAVAILABLE after about a second, for those who would
+  // rather compute the bytes than wait; a put whose bytes are written waits for its outcome all the
+  // same.
+  bool wait_for_master = true;
   size_t location_cache_entries = 1 << 16;
   // Of the *Async forms: threads, and calls that may wait for one (more: RESOURCE_EXHAUSTED).
   size_t async_threads = 2;
