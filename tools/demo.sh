@@ -60,7 +60,7 @@ ask nodes
 evicted=$(evicted_key || true)
 if [ -n "$evicted" ]; then ask why "$evicted"; fi
 
-step "stop (SIGINT)"
+printf '\n$ kill -INT %s    # the same as Ctrl-C\n' "$pool"
 kill -INT "$pool"
 wait "$pool" || true
 pool=

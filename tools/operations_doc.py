@@ -27,6 +27,9 @@ Each setting is a flag, and a key of the TOML file that `--config` or `$MOONPOOL
 wins over the file. An unknown key or a value out of range stops the program with one line that says
 so. `--print-config` prints the effective settings as a file to start from.
 
+Exit codes, of the daemons and of `moonpool` alike: 0 ok (a daemon was asked to stop), 1 failed,
+2 wrong usage or settings; `moonpool` has 3 for a key or node that the pool does not have.
+
 Every process serves `/metrics` (Prometheus), `/healthz` (200 when it serves, 503 with the reason
 otherwise) and `/config` (the effective settings) on its `--http-listen` address.
 """
