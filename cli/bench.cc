@@ -152,11 +152,11 @@ int Run(const Session& session, const Arguments& arguments, bool has_master) {
 
 void AddBenchCommand(CLI::App& app, Session& session) {
   CLI::App* const command = AddPoolCommand(
-      app, session, "bench", "Measure the pool beside memcpy, raw sockets and bare gRPC",
-      "moonpool bench\nmoonpool bench --suite data --rounds 7 --json bench.json\n"
-      "moonpool bench --quick\nmoonpool bench --master 10.0.0.1:7400 --suite control\n"
-      "Starts a cluster of its own with one node, unless --master names one. Every round measures\n"
-      "every case once; what counts are the ratios within a round.");
+      app, session, "bench", "The pool beside memcpy, raw sockets and bare gRPC",
+      {"moonpool bench\nmoonpool bench --suite data --rounds 7 --json bench.json\n"
+       "moonpool bench --quick\nmoonpool bench --master 10.0.0.1:7400 --suite control",
+       "Starts a cluster of its own with one node, unless --master names one. Every\n"
+       "round measures every case once; what counts are the ratios within a round."});
   auto arguments = std::make_shared<Arguments>();
   AddChoiceOption(*command, "--suite", &arguments->suite, {"all", "data", "limits", "control"},
                   "all, data, limits or control [all]");
@@ -166,7 +166,7 @@ void AddBenchCommand(CLI::App& app, Session& session) {
   command->add_flag("--quick", arguments->quick,
                     "3 rounds of 0.03 seconds: a look, no measurement");
   AddBytesOption(*command, "--dram", &arguments->dram_bytes,
-                 "Memory of the node that it starts [what it needs]");
+                 "Of the node that it starts [what it needs]");
   AddJsonFileOption(*command, session, &arguments->json_file);
   const CLI::Option* const master = command->get_option("--master");
   const CLI::Option* const global_master = app.get_option("--master");

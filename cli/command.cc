@@ -22,19 +22,20 @@ absl::StatusOr<std::unique_ptr<Client>> Session::Connect(ClientOptions options) 
 }
 
 CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& summary,
-                     const std::string& examples) {
+                     const HelpEnd& end) {
   CLI::App* const command = app.add_subcommand(name, summary);
   std::string footer = "Examples:\n";
-  for (absl::string_view line : absl::StrSplit(examples, '\n')) {
+  for (absl::string_view line : absl::StrSplit(end.examples, '\n')) {
     absl::StrAppend(&footer, "  ", line, "\n");
   }
-  command->footer(footer + kExitCodesHelp);
+  if (!end.notes.empty()) absl::StrAppend(&footer, "\n", end.notes, "\n");
+  command->footer(absl::StrCat(footer, "\n", kExitCodesHelp));
   return command;
 }
 
 CLI::App* AddPoolCommand(CLI::App& app, Session& session, const std::string& name,
-                         const std::string& summary, const std::string& examples) {
-  CLI::App* const command = AddCommand(app, name, summary, examples);
+                         const std::string& summary, const HelpEnd& end) {
+  CLI::App* const command = AddCommand(app, name, summary, end);
   AddConnectionOptions(*command, session);
   return command;
 }
@@ -43,7 +44,7 @@ void AddConnectionOptions(CLI::App& app, Session& session) {
   app.add_option_function<std::vector<std::string>>(
          "--master",
          [&session](const std::vector<std::string>& masters) { session.masters = masters; },
-         "Where the masters are (repeat, or separate by commas) [127.0.0.1:7400]")
+         "The masters: repeat, or use commas [127.0.0.1:7400]")
       ->delimiter(',')
       ->allow_extra_args(false)  // else it swallows the words behind it
       ->check(Accepts([](const std::string& text) { return ParseHostPort(text).status(); }))
@@ -67,7 +68,7 @@ void AddJsonFileOption(CLI::App& app, Session& session, std::string* file) {
            *file = values.empty() || values[0].empty() ? "-" : values[0];
            session.json = true;
          },
-         "Write JSON to a file; without one, or -: to stdout instead of text")
+         "JSON into FILE, or to stdout instead of text")
       ->expected(0, 1)
       ->type_name("[FILE]");
 }

@@ -28,12 +28,18 @@ struct Session {
   absl::StatusOr<std::unique_ptr<Client>> Connect(ClientOptions options = {}) const;
 };
 
-// Adds a command: its name, one line about it, examples for the end of its help.
+// For the end of a command's help: lines to try, then what else there is to know.
+struct HelpEnd {
+  std::string examples;
+  std::string notes = {};
+};
+
+// Adds a command: its name, one line about it, the end of its help.
 CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& summary,
-                     const std::string& examples);
+                     const HelpEnd& end);
 // The same for a command that talks to a running pool.
 CLI::App* AddPoolCommand(CLI::App& app, Session& session, const std::string& name,
-                         const std::string& summary, const std::string& examples);
+                         const std::string& summary, const HelpEnd& end);
 // --master, --namespace, --timeout.
 void AddConnectionOptions(CLI::App& app, Session& session);
 void AddJsonFlag(CLI::App& app, Session& session);

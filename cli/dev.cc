@@ -56,10 +56,10 @@ int Run(const Session& session, Arguments& arguments) {
 }  // namespace
 
 void AddDevCommand(CLI::App& app, Session& session) {
-  CLI::App* const command = AddCommand(
-      app, "dev", "A local cluster in the foreground: one master, some nodes, free ports",
-      "moonpool dev\nmoonpool dev --nodes 3 --dram 256MiB --eviction-policy lru\n"
-      "Prints `ready: --master HOST:PORT` when it serves; Ctrl-C stops all of it.");
+  CLI::App* const command =
+      AddCommand(app, "dev", "A local cluster in the foreground, on free ports",
+                 {"moonpool dev\nmoonpool dev --nodes 3 --dram 256MiB --eviction-policy lru",
+                  "Prints `ready: --master HOST:PORT` when it serves; Ctrl-C stops all of it."});
   auto arguments = std::make_shared<Arguments>();
   AddNumberOption(*command, "--nodes", &arguments->cluster.nodes, {1, 64}, "Storage nodes [1]");
   AddBytesOption(*command, "--dram", &arguments->cluster.dram_bytes,
@@ -67,10 +67,9 @@ void AddDevCommand(CLI::App& app, Session& session) {
   AddAddressOption(*command, "--master-listen", &arguments->cluster.master_listen,
                    "Where the master listens [a free port of 127.0.0.1]");
   AddTextOption(*command, "--eviction-policy", &arguments->eviction_policy,
-                "What goes first when the pool is full [the master's default]")
+                "What a full pool evicts first [the master's default]")
       ->type_name("POLICY");
-  command->add_flag("--verbose", arguments->cluster.verbose,
-                    "Logs of the processes on stderr instead of files");
+  command->add_flag("--verbose", arguments->cluster.verbose, "Logs on stderr instead of in files");
   command->callback([&session, arguments] {
     session.run = [&session, arguments] { return Run(session, *arguments); };
   });

@@ -17,7 +17,8 @@ int Run(const Session& session, const std::vector<std::string>& keys) {
 void AddExistsCommand(CLI::App& app, Session& session) {
   CLI::App* const command =
       AddPoolCommand(app, session, "exists", "Whether keys are readable now, and why not",
-                     "moonpool exists block-1 block-2 && echo both are there");
+                     {"moonpool exists block-1 block-2 && echo both are there",
+                      "Exit code 3 when one of them is not there."});
   auto keys = std::make_shared<std::vector<std::string>>();
   AddJsonFlag(*command, session);
   AddKeysOption(*command, "KEY", keys.get(), "The keys")->required();

@@ -22,8 +22,8 @@ int Run(const Session& session, const std::string& name) {
 
 void AddForgetCommand(CLI::App& app, Session& session) {
   CLI::App* const command = AddPoolCommand(
-      app, session, "forget", "Say that a node which is away will never come back",
-      "moonpool forget node-2\n\nRemovals stop waiting for it. A node that is up is refused.");
+      app, session, "forget", "A node that is away will never come back",
+      {"moonpool forget node-2", "Removals stop waiting for it. A node that is up is refused."});
   auto name = std::make_shared<std::string>();
   AddJsonFlag(*command, session);
   AddTextOption(*command, "NODE", name.get(), "The node's name, as `moonpool nodes` shows it")

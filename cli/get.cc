@@ -54,13 +54,12 @@ int Run(const Session& session, const Arguments& arguments) {
 void AddGetCommand(CLI::App& app, Session& session) {
   CLI::App* const command =
       AddPoolCommand(app, session, "get", "Read an object to standard output or a file",
-                     "moonpool get greeting\nmoonpool get block-1 -o block-1.bin");
+                     {"moonpool get greeting\nmoonpool get block-1 -o block-1.bin"});
   auto arguments = std::make_shared<Arguments>();
   AddKeyOption(*command, "KEY", &arguments->key, "The key")->required();
   AddTextOption(*command, "-o,--output", &arguments->output, "Where to; - is standard output")
       ->type_name("FILE");
-  command->add_flag("--json", session.json,
-                    "Print the outcome as JSON, errors too; needs --output FILE");
+  command->add_flag("--json", session.json, "The outcome, errors too; needs --output FILE");
   command->callback([&session, arguments] {
     session.run = [&session, arguments] { return Run(session, *arguments); };
   });

@@ -14,18 +14,19 @@ constexpr char kFooter[] = R"(Examples:
   moonpool put greeting hello.txt           store a file
   moonpool get greeting                     and read it back
   moonpool status                           what the pool holds
-  moonpool why greeting                     where an object is, or why it is gone
-  moonpool replay --generate chat           play a workload and compare with the ideal
+  moonpool why greeting                     where it is, or why it is gone
+  moonpool replay --generate chat           play a workload
 
-Keys are any bytes: printable ASCII stands as it is, a backslash is \\, other bytes are \xHH.
+Keys are any bytes: printable ASCII stands as it is, a backslash is \\, other
+bytes are \xHH.
 
 Exit codes:
   0  ok
   1  failed: the error says why and what to do next
   2  wrong usage: nothing was done
   3  the pool has no such key or node
-Errors are a line on standard error. With --json there is also {"error": {"code", "reason",
-"message", "hint"}} on standard output.)";
+An error is a line on standard error. With --json there is also
+{"error": {"code", "reason", "message", "hint"}} on standard output.)";
 
 int Main(int argc, char** argv) {
   Session session;
@@ -33,7 +34,7 @@ int Main(int argc, char** argv) {
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("moonpool ") + kReleaseVersion);
   app.require_subcommand(1);
-  app.get_formatter()->column_width(34);
+  app.get_formatter()->column_width(28);
   AddConnectionOptions(app, session);
   AddJsonFlag(app, session);
   AddDevCommand(app, session);

@@ -92,7 +92,7 @@ int Run(const Session& session) {
 void AddNodesCommand(CLI::App& app, Session& session) {
   CLI::App* const command =
       AddPoolCommand(app, session, "nodes", "Every storage node: state, memory, addresses",
-                     "moonpool nodes\nmoonpool nodes --json | jq '.nodes[] | select(.up | not)'");
+                     {"moonpool nodes\nmoonpool nodes --json | jq '.nodes[] | select(.up | not)'"});
   AddJsonFlag(*command, session);
   command->callback([&session] { session.run = [&session] { return Run(session); }; });
 }

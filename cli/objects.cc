@@ -111,7 +111,7 @@ int Run(const Session& session, const Arguments& arguments) {
 void AddObjectsCommand(CLI::App& app, Session& session) {
   CLI::App* const command =
       AddPoolCommand(app, session, "objects", "The objects of a namespace: size, place, chain",
-                     "moonpool objects --prefix llama/ --limit 20\nmoonpool objects --json");
+                     {"moonpool objects --prefix llama/ --limit 20\nmoonpool objects --json"});
   auto arguments = std::make_shared<Arguments>();
   AddJsonFlag(*command, session);
   AddPrefixOption(*command, "--prefix", &arguments->prefix, "Only keys that start with this");

@@ -69,8 +69,8 @@ int Run(const Session& session, const Arguments& arguments) {
 void AddPutCommand(CLI::App& app, Session& session) {
   CLI::App* const command = AddPoolCommand(
       app, session, "put", "Store a file, or standard input, under a key",
-      "moonpool put greeting hello.txt\nhead -c 1M /dev/urandom | moonpool put block-1\n"
-      "moonpool put block-2 part2.bin --parent block-1");
+      {"moonpool put greeting hello.txt\nhead -c 1M /dev/urandom | moonpool put block-1\n"
+       "moonpool put block-2 part2.bin --parent block-1"});
   auto arguments = std::make_shared<Arguments>();
   AddJsonFlag(*command, session);
   AddKeyOption(*command, "KEY", &arguments->key, "The key")->required();

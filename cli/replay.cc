@@ -183,24 +183,23 @@ void AddTraceOptions(CLI::App& command, Arguments& arguments) {
 
 void AddReplayCommand(CLI::App& app, Session& session) {
   CLI::App* const command = AddPoolCommand(
-      app, session, "replay", "Play a workload as engines would; hit rate beside the ideal",
-      "moonpool replay --generate chat --requests 2000\n"
-      "moonpool replay --trace conversation_trace.jsonl --block-bytes 64KiB --json out.json\n"
-      "moonpool replay --trace sessions.tar.xz --clients 4 --speed 100\n"
-      "Every byte read is compared with what was stored; one wrong byte makes it fail.");
+      app, session, "replay", "Play a workload; hit rate beside the ideal",
+      {"moonpool replay --generate chat --requests 2000\n"
+       "moonpool replay --trace chats.jsonl --block-bytes 64KiB --json out.json\n"
+       "moonpool replay --trace sessions.tar.xz --clients 4 --speed 100",
+       "Every byte read is compared with what was stored; one wrong byte makes it\nfail."});
   auto arguments = std::make_shared<Arguments>();
   AddTraceOptions(*command, *arguments);
   AddBytesOption(*command, "--block-bytes", &arguments->block_bytes,
-                 "Bytes of a block [the pool holds a fifth of the distinct blocks]");
+                 "Of a block [so that a fifth fits into the pool]");
   AddNumberOption(*command, "--clients", &arguments->clients, {1, 64},
                   "Engines at the same time [1]");
-  command
-      ->add_option("--speed", arguments->speed, "Times the trace's own pace; max: no waiting [max]")
+  command->add_option("--speed", arguments->speed, "Times the trace's pace; max: no waiting [max]")
       ->type_name("X")
       ->check(Accepts(CheckSpeed));
   AddRealOption(*command, "--prefill-tokens-per-s", &arguments->prefill_tokens_per_s, 0,
                 std::numeric_limits<double>::max(),
-                "Modelled time for what missed, unless --speed max; 0: none [20000]");
+                "Modelled prefill at a paced --speed; 0: none [20000]");
   AddKeyOption(*command, "--key-prefix", &arguments->key_prefix, "Of the keys [new in every run]");
   AddChoiceOption(*command, "--path", &arguments->path, {"auto", "tcp", "shm"},
                   "auto, tcp or shm [auto]");

@@ -16,7 +16,8 @@ int Run(const Session& session, const std::vector<std::string>& keys) {
 
 void AddRmCommand(CLI::App& app, Session& session) {
   CLI::App* const command = AddPoolCommand(
-      app, session, "rm", "Remove objects; they do not come back", "moonpool rm block-1 block-2");
+      app, session, "rm", "Remove objects; they do not come back",
+      {"moonpool rm block-1 block-2", "Exit code 3 when one of them was not there."});
   auto keys = std::make_shared<std::vector<std::string>>();
   AddJsonFlag(*command, session);
   AddKeysOption(*command, "KEY", keys.get(), "The keys")->required();

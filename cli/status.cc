@@ -111,9 +111,9 @@ int Run(const Session& session) {
 }  // namespace
 
 void AddStatusCommand(CLI::App& app, Session& session) {
-  CLI::App* const command = AddPoolCommand(
-      app, session, "status", "The pool in a screenful: nodes, memory, objects, totals",
-      "moonpool status\nmoonpool status --json | jq .used_bytes");
+  CLI::App* const command =
+      AddPoolCommand(app, session, "status", "The pool in a screenful: memory, objects, totals",
+                     {"moonpool status\nmoonpool status --json | jq .used_bytes"});
   AddJsonFlag(*command, session);
   command->callback([&session] { session.run = [&session] { return Run(session); }; });
 }

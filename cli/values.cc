@@ -72,6 +72,9 @@ absl::Status CheckKey(const std::string& text) {
       absl::StrCat("the key has ", key.size(), " bytes; a key has 1 to ", kMaxKeyBytes));
 }
 
+// A positional's name says what it takes.
+std::string KeyTypeOf(const std::string& name) { return name[0] == '-' ? "KEY" : ""; }
+
 CLI::Option* AddCheckedOption(CLI::App& app, const std::string& name, const std::string& help,
                               std::function<absl::Status(const std::string&)> check,
                               std::function<void(const std::string&)> set,
@@ -153,7 +156,7 @@ CLI::Option* AddKeyOption(CLI::App& app, const std::string& name, std::string* k
                           const std::string& help) {
   return AddCheckedOption(
       app, name, help, CheckKey, [key](const std::string& text) { *key = *KeyFromText(text); },
-      "KEY");
+      KeyTypeOf(name));
 }
 
 CLI::Option* AddKeysOption(CLI::App& app, const std::string& name, std::vector<std::string>* keys,
@@ -166,7 +169,7 @@ CLI::Option* AddKeysOption(CLI::App& app, const std::string& name, std::vector<s
           },
           help)
       ->check(Accepts(CheckKey))
-      ->type_name("KEY");
+      ->type_name(KeyTypeOf(name));
 }
 
 CLI::Option* AddPrefixOption(CLI::App& app, const std::string& name, std::string* prefix,

@@ -101,10 +101,10 @@ int Run(const Session& session, const std::string& key) {
 }  // namespace
 
 void AddWhyCommand(CLI::App& app, Session& session) {
-  CLI::App* const command = AddPoolCommand(
-      app, session, "why",
-      "Where an object is, or why it is not: never stored, evicted, removed, its node lost ...",
-      "moonpool why block-1\nmoonpool why block-1 --json | jq -r .state");
+  CLI::App* const command =
+      AddPoolCommand(app, session, "why", "Where an object is, or why it is gone",
+                     {"moonpool why block-1\nmoonpool why block-1 --json | jq -r .state",
+                      "Exit code 0 whatever it finds; `moonpool exists` tells by its code."});
   auto key = std::make_shared<std::string>();
   AddJsonFlag(*command, session);
   AddKeyOption(*command, "KEY", key.get(), "The key")->required();

@@ -115,7 +115,9 @@ std::string Table::RenderParagraphs(size_t width) const {
   std::string out;
   for (const auto& row : rows_) {
     Fields fields;
-    for (size_t i = 0; i < columns_.size(); ++i) fields.Add(columns_[i].title, row[i]);
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      if (!row[i].empty()) fields.Add(columns_[i].title, row[i]);
+    }
     absl::StrAppend(&out, out.empty() ? "" : "\n", fields.Render(width));
   }
   return out;

@@ -1,6 +1,7 @@
 // What a user sees: outputs, JSON, exit codes.
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "common/testing/status_matchers.h"
@@ -218,6 +219,15 @@ TEST(CliWithoutAPool, ADeadAddressSaysWhatToDo) {
   EXPECT_THAT(get.err, HasSubstr("moonpool dev"));
 }
 
+size_t WidestLine(const std::string& text) {
+  size_t widest = 0;
+  for (size_t start = 0, end; start < text.size(); start = end + 1) {
+    end = std::min(text.find('\n', start), text.size());
+    widest = std::max(widest, end - start);
+  }
+  return widest;
+}
+
 TEST(CliWithoutAPool, EveryCommandHasExamplesAndExitCodes) {
   for (const char* command : {"dev", "status", "nodes", "objects", "put", "get", "exists", "rm",
                               "why", "forget", "replay", "bench"}) {
@@ -226,7 +236,9 @@ TEST(CliWithoutAPool, EveryCommandHasExamplesAndExitCodes) {
     EXPECT_THAT(help.out, HasSubstr(std::string("Examples:\n  moonpool ") + command));
     EXPECT_THAT(help.out, HasSubstr("Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 "));
     EXPECT_THAT(help.out, testing::AnyOf(HasSubstr("--json"), HasSubstr("ready: --master")));
+    EXPECT_LE(WidestLine(help.out), 80u) << help.out;
   }
+  EXPECT_LE(WidestLine(RunCli({"--help"}).out), 80u);
 }
 
 TEST(CliWithoutAPool, WrongUsageIsTwo) {
