@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/output/key_text.h"
 #include "cli/values.h"
+#include "common/error.h"
 #include "common/standard_output.h"
 #include "common/status_macros.h"
 
@@ -35,13 +36,21 @@ absl::StatusOr<uint64_t> Get(const Session& session, const Arguments& arguments)
   return bytes.size();
 }
 
+// The master keeps misses short, since engines see many; a person wants to know how to go on.
+absl::Status WithMissHint(const absl::Status& status) {
+  ErrorDetail detail = DetailOf(status).value_or(ErrorDetail());
+  if (ExitCodeOf(status) != kNotFound || !detail.hint.empty()) return status;
+  detail.hint = "`moonpool objects` lists the keys that there are";
+  return WithDetail(status, detail);
+}
+
 int Run(const Session& session, const Arguments& arguments) {
   if (session.json && arguments.output == "-") {
     return FailUsage(session, UsageError("--json and the object cannot share standard output",
                                          "give the object a file with --output"));
   }
   const auto size = Get(session, arguments);
-  if (!size.ok()) return Fail(session, size.status());
+  if (!size.ok()) return Fail(session, WithMissHint(size.status()));
   if (session.json) {
     PrintJson(
         {{"key", KeyToText(arguments.key)}, {"size_bytes", *size}, {"output", arguments.output}});

@@ -3,12 +3,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <limits>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "cli/output/key_text.h"
 #include "cli/values.h"
 #include "common/config/units.h"
+#include "common/error.h"
 #include "common/status_macros.h"
 #include "common/types.h"
 
@@ -24,24 +27,37 @@ struct Arguments {
   uint32_t replicas = 1;
 };
 
-absl::StatusOr<std::string> ReadAll(const std::string& file) {
+absl::Status TooLarge(uint64_t most_bytes) {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kValueTooLarge,
+                   absl::StrCat("the value has more bytes than the whole pool: ", most_bytes),
+                   {.hint = "split the value or add nodes"});
+}
+
+// No more than `most_bytes` are ever held: /dev/zero has no end.
+absl::StatusOr<std::string> ReadAll(const std::string& file, uint64_t most_bytes) {
   const int fd = file == "-" ? STDIN_FILENO : open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return FileError(errno, "open", file, kFileHint);
   std::string bytes;
   char buffer[1 << 16];
   ssize_t got = 0;
-  while ((got = read(fd, buffer, sizeof(buffer))) > 0 || (got < 0 && errno == EINTR)) {
+  while (bytes.size() <= most_bytes &&
+         ((got = read(fd, buffer, sizeof(buffer))) > 0 || (got < 0 && errno == EINTR))) {
     if (got > 0) bytes.append(buffer, static_cast<size_t>(got));
   }
-  const absl::Status status =
-      got < 0 ? FileError(errno, "read", file, kFileHint) : absl::OkStatus();
+  absl::Status status;
+  if (got < 0) status = FileError(errno, "read", file, kFileHint);
+  if (bytes.size() > most_bytes) status = TooLarge(most_bytes);
   if (fd != STDIN_FILENO) close(fd);
   RETURN_IF_ERROR(status);
   return bytes;
 }
 
 absl::StatusOr<uint64_t> Put(const Session& session, const Arguments& arguments) {
-  ASSIGN_OR_RETURN(const std::string bytes, ReadAll(arguments.file));
+  ASSIGN_OR_RETURN(const v1::GetStatusResponse pool, session.Link().GetStatus());
+  // Without a node up nothing is known; the put itself will say so.
+  const uint64_t most_bytes =
+      pool.capacity_bytes() > 0 ? pool.capacity_bytes() : std::numeric_limits<uint64_t>::max();
+  ASSIGN_OR_RETURN(const std::string bytes, ReadAll(arguments.file, most_bytes));
   ASSIGN_OR_RETURN(const auto client, session.Connect());
   PutItem item;
   item.key = arguments.key;

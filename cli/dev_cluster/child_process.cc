@@ -81,7 +81,9 @@ std::string TailOfFile(const std::string& path, size_t lines) {
     if (last.size() > lines) last.pop_front();
   }
   std::string text;
-  for (const std::string& line : last) absl::StrAppend(&text, "  ", line, "\n");
+  for (const std::string& line : last) {
+    absl::StrAppend(&text, text.empty() ? "" : "\n", "  ", line);
+  }
   return text;
 }
 

@@ -63,6 +63,7 @@ TEST_F(CliTest, AMissHasItsOwnExitCodeAndReason) {
   const CliResult get = pool_->Cli({"get", "nowhere"});
   EXPECT_EQ(get.exit_code, 3);
   EXPECT_THAT(get.err, HasSubstr("NEVER_STORED"));
+  EXPECT_THAT(get.err, HasSubstr("; `moonpool objects` lists"));
   EXPECT_EQ(pool_->Cli({"why", "nowhere", "--json"}).Json()["state"], "never_stored");
   EXPECT_EQ(pool_->Cli({"rm", "nowhere"}).exit_code, 3);
 }
@@ -174,6 +175,13 @@ TEST_F(CliTest, AFileThatIsNotThereIsNoMiss) {
     EXPECT_THAT(result.err, HasSubstr("; name a ")) << command[0];
   }
   EXPECT_EQ(pool_->Cli({"forget", "nobody"}).exit_code, 3);
+}
+
+TEST_F(CliTest, AFileWithoutAnEndIsRefused) {
+  const CliResult put = pool_->Cli({"put", "endless", "/dev/zero"});
+  EXPECT_EQ(put.exit_code, 1);
+  EXPECT_THAT(put.err, HasSubstr("VALUE_TOO_LARGE"));
+  EXPECT_THAT(put.err, HasSubstr("add nodes"));
 }
 
 TEST_F(CliTest, JsonAndTheObjectDoNotMix) {
