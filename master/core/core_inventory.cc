@@ -77,10 +77,13 @@ void CoreState::Report(const ReportedPart& reported) {
   const SealedPart& sealed = *reported.sealed;
   NodeRecord& node = nodes[reported.node];
   if (!IsPlausible(sealed, node)) return;
+  // Registering has raised the term above all that the node was told, and in this term no more was
+  // granted: it is forged, and taken for an object it would meet the grant that gets its number.
+  if (sealed.generation > Generation::Of(term, counter)) {
+    return ForgetAtNode(reported.node, sealed.generation);
+  }
   const std::optional<NamespaceId> name_space = namespaces.FindOrAdd(sealed.name_space);
   if (!name_space.has_value()) return;
-  // Registering has raised the term above all that the node was told: this one is forged.
-  if (sealed.generation.term() > term) return ForgetAtNode(reported.node, sealed.generation);
   ReportedPart part = reported;
   part.name_space = *name_space;
   part.key_hash = KeyHash(*name_space, sealed.key);

@@ -271,6 +271,22 @@ TEST(Seal, NonsenseIsIgnored) {
   EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
 }
 
+TEST(Seal, AGenerationThatWasNeverGrantedIsForgedWhateverTheReport) {
+  CoreFixture pool;
+  pool.AddNode("n1", 10 * kBlock);
+  const NodeHandle n2 = pool.Register(CoreFixture::Description("n2", {10 * kBlock}));
+  Grant forged = pool.Grab("a", 10);
+  forged.generation.value += 1;
+  forged.replicas[0].parts[0].node = n2.id;
+  const std::vector<SealedPart> parts = CoreFixture::Sealed("b", 10, forged, n2.id);
+  ASSERT_EQ(parts.size(), 1u);
+  pool.Inventory(n2, parts);
+  pool.Report(n2, parts);
+  EXPECT_FALSE(pool.Exists("b").ok());
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+  EXPECT_EQ(pool.Grab("c", 10).generation, forged.generation) << "the number is the next grant's";
+}
+
 // A master that knows nothing meets nodes that hold what an older one left.
 class Recovery : public testing::Test {
  protected:
