@@ -68,7 +68,7 @@ PutOutcome CoreState::StartPut(const PutContext& put, const PutKey& key) {
   if (slot != kNoSlot && objects[slot].state == ObjectState::kLive && SettleLosses(slot, put.now)) {
     slot = objects.Find(hash, put.name_space, key.key);
   }
-  if (slot != kNoSlot && objects[slot].state != ObjectState::kAbsent) return Taken(put, slot);
+  if (slot != kNoSlot && objects[slot].state != ObjectState::kAbsent) return Taken(put, key, slot);
   if (slot == kNoSlot) slot = objects.Add(hash, put.name_space, key.key);
   absl::Status status =
       slot == kNoSlot ? LimitReached("objects", options.max_objects) : OpenGrantFor(put, slot, key);
@@ -83,7 +83,7 @@ PutOutcome CoreState::StartPut(const PutContext& put, const PutKey& key) {
   return {.status = std::move(status), .wait = can_wait ? Wait::kSpace : Wait::kNone};
 }
 
-PutOutcome CoreState::Taken(const PutContext& put, SlotIndex slot) {
+PutOutcome CoreState::Taken(const PutContext& put, const PutKey& key, SlotIndex slot) {
   const ObjectSlot& object = objects[slot];
   if (object.state == ObjectState::kLive) {
     policy->OnAccess(slot);
@@ -94,8 +94,9 @@ PutOutcome CoreState::Taken(const PutContext& put, SlotIndex slot) {
             .existing_generation = object.generation};
   }
   const OpenGrant& grant = grants.At(slot);
+  // A grant of another size is no answer to this put, whoever reuses a request id for it.
   if (grant.client_id == put.command->caller.client_id &&
-      grant.request_id == put.command->request_id) {
+      grant.request_id == put.command->request_id && object.size_bytes == key.size_bytes) {
     return {.status = absl::OkStatus(), .grant = GrantOf(slot, put.now)};
   }
   return {.status =

@@ -136,7 +136,7 @@ struct CoreState {
 
   // --- core_put.cc
   PutOutcome StartPut(const PutContext& put, const PutKey& key);
-  PutOutcome Taken(const PutContext& put, SlotIndex slot);
+  PutOutcome Taken(const PutContext& put, const PutKey& key, SlotIndex slot);
   absl::Status CheckPut(const PutContext& put, const PutKey& key) const;
   absl::Status OpenGrantFor(const PutContext& put, SlotIndex slot, const PutKey& key);
   Grant GrantOf(SlotIndex slot, absl::Time now) const;

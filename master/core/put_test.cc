@@ -73,6 +73,14 @@ TEST(Put, TheSameRequestGetsTheSameGrantAgain) {
   EXPECT_FALSE(pool.Start("key", 10, {.client_id = 2, .request_id = 5}).status.ok());
 }
 
+TEST(Put, ARequestIdThatIsUsedAgainForAnotherSizeGetsNoGrantOfTheOldOne) {
+  CoreFixture pool;
+  pool.AddNode("n1", 10 * kBlock);
+  pool.Grab("key", 10, {.request_id = 5});
+  EXPECT_THAT(pool.Start("key", 11, {.request_id = 5}).status,
+              Fails(absl::StatusCode::kAborted, ErrorReason::kBeingWritten));
+}
+
 TEST(Put, ABatchMayNotNameAKeyTwice) {
   CoreFixture pool;
   pool.AddNode("n1", 10 * kBlock);
