@@ -21,7 +21,7 @@ CallId Waiters::Add(std::unique_ptr<Waiter> waiter, Waiter::Progress progress,
   entries_.emplace(
       id,
       Entry{.waiter = std::move(waiter), .deadline = deadline, .waits_for_space = waits_for_space});
-  (waits_for_space ? space_ : others_).insert(id);
+  (waits_for_space ? space_ : others_).ids.insert(id);
   deadlines_.emplace(deadline, id);
   ++counts_.waits;
   return CallId{id};
@@ -30,7 +30,7 @@ CallId Waiters::Add(std::unique_ptr<Waiter> waiter, Waiter::Progress progress,
 std::unique_ptr<Waiter> Waiters::Take(Entries::iterator it) {
   std::unique_ptr<Waiter> waiter = std::move(it->second.waiter);
   deadlines_.erase({it->second.deadline, it->first});
-  (it->second.waits_for_space ? space_ : others_).erase(it->first);
+  (it->second.waits_for_space ? space_ : others_).ids.erase(it->first);
   entries_.erase(it);
   return waiter;
 }
@@ -39,7 +39,7 @@ void Waiters::Cancel(CallId id, const absl::Status& status, absl::Time now) {
   const auto it = entries_.find(id.value);
   if (it == entries_.end()) return;
   ++counts_.waits_cancelled;
-  space_pending_ = true;  // those behind it need not wait for the end of its turn
+  space_.Mark();  // those behind it need not wait for the end of its turn
   Take(it)->Fail(status, now);
 }
 
@@ -50,7 +50,7 @@ void Waiters::FailAll(const absl::Status& status, absl::Time now) {
 void Waiters::ExpireDue(absl::Time now) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     ++counts_.waits_expired;
-    space_pending_ = true;
+    space_.Mark();
     Take(entries_.find(deadlines_.begin()->second))->Expire(now);
   }
 }
@@ -58,8 +58,8 @@ void Waiters::ExpireDue(absl::Time now) {
 void Waiters::Pump(Occasion occasion, absl::Time now) {
   const bool is_tick = occasion == Occasion::kTick;
   Budget budget{is_tick ? options_.retried_keys_per_tick : options_.retried_keys_per_call, is_tick};
-  if (space_pending_) PumpSpace(now, budget);
-  if (others_pending_) PumpOthers(now, budget);
+  if (space_.is_pending) PumpSpace(now, budget);
+  if (others_.is_pending) PumpOthers(now, budget);
 }
 
 bool Waiters::Charge(uint64_t id, Budget& budget) {
@@ -80,47 +80,33 @@ bool Waiters::Retry(uint64_t id, absl::Time now) {
   }
   const bool waits_for_space = progress == Waiter::Progress::kSpace;
   if (waits_for_space == entry.waits_for_space) return false;
-  (entry.waits_for_space ? space_ : others_).erase(id);
-  (waits_for_space ? space_ : others_).insert(id);
+  (entry.waits_for_space ? space_ : others_).ids.erase(id);
+  (waits_for_space ? space_ : others_).ids.insert(id);
   entry.waits_for_space = waits_for_space;
   return true;
 }
 
-// A pass that begins in the middle is followed by one from the start: the change that called for
-// it may concern those before it.
 void Waiters::PumpSpace(absl::Time now, Budget& budget) {
-  space_pending_ = space_cursor_ != 0;
-  auto it = space_.lower_bound(space_cursor_);
-  space_cursor_ = 0;
-  while (it != space_.end()) {
+  auto it = space_.Begin();
+  while (it != space_.ids.end()) {
     const uint64_t id = *it;
-    if (!Charge(id, budget)) {
-      space_cursor_ = id;
-      space_pending_ = true;
-      return;
-    }
+    if (!Charge(id, budget)) return space_.StopAt(id);
     if (!Retry(id, now)) {
       Entry& entry = entries_.find(id)->second;
       if (entry.turn_ends == absl::InfinitePast()) entry.turn_ends = now + options_.space_turn;
       if (now < entry.turn_ends) return;
     }
-    it = space_.upper_bound(id);
+    it = space_.ids.upper_bound(id);
   }
 }
 
 void Waiters::PumpOthers(absl::Time now, Budget& budget) {
-  others_pending_ = others_cursor_ != 0;
-  auto it = others_.lower_bound(others_cursor_);
-  others_cursor_ = 0;
-  while (it != others_.end()) {
+  auto it = others_.Begin();
+  while (it != others_.ids.end()) {
     const uint64_t id = *it;
-    if (!Charge(id, budget)) {
-      others_cursor_ = id;
-      others_pending_ = true;
-      return;
-    }
+    if (!Charge(id, budget)) return others_.StopAt(id);
     Retry(id, now);
-    it = others_.upper_bound(id);
+    it = others_.ids.upper_bound(id);
   }
 }
 

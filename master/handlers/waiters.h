@@ -58,7 +58,7 @@ class Waiters {
 
   bool full() const { return entries_.size() >= options_.max_waiters; }
   size_t size() const { return entries_.size(); }
-  bool anyone_waits_for_space() const { return !space_.empty(); }
+  bool anyone_waits_for_space() const { return !space_.ids.empty(); }
 
   // Precondition: !full(), and `progress` (of the first try) is not kDone.
   CallId Add(std::unique_ptr<Waiter> waiter, Waiter::Progress progress, absl::Time deadline);
@@ -68,14 +68,18 @@ class Waiters {
   void ExpireDue(absl::Time now);
 
   // Something may have become possible: Pump has work.
-  void MarkChanged() { space_pending_ = others_pending_ = true; }
+  void MarkChanged() {
+    space_.Mark();
+    others_.Mark();
+  }
   // Only the queue for space is to be looked at again.
-  void MarkSpace() { space_pending_ = true; }
+  void MarkSpace() { space_.Mark(); }
   // Tries what is pending, a bounded number of keys. A batch larger than that waits for a tick.
   enum class Occasion { kCall, kTick };
   void Pump(Occasion occasion, absl::Time now);
   bool pump_pending() const {
-    return (space_pending_ && !space_.empty()) || (others_pending_ && !others_.empty());
+    return (space_.is_pending && !space_.ids.empty()) ||
+           (others_.is_pending && !others_.ids.empty());
   }
 
   absl::Time earliest_deadline() const {
@@ -90,6 +94,30 @@ class Waiters {
     absl::Time turn_ends = absl::InfinitePast();  // set when its turn begins
   };
   using Entries = std::map<uint64_t, Entry>;
+  struct Queue {
+    std::set<uint64_t> ids;
+    bool is_pending = false;
+    uint64_t cursor = 0;  // where the next pump goes on; 0 = from the start
+    // Something changed while a pass stood at the cursor: it may concern those before it, so that
+    // another pass follows. Only then: passes that call for each other would never end.
+    bool is_stale = false;
+
+    void Mark() {
+      is_stale = is_stale || cursor != 0;
+      is_pending = true;
+    }
+    // The place where this pump begins.
+    std::set<uint64_t>::iterator Begin() {
+      is_pending = std::exchange(is_stale, false);
+      return ids.lower_bound(std::exchange(cursor, 0));
+    }
+    // There was no time for `id` and those after it.
+    void StopAt(uint64_t id) {
+      is_stale = is_pending;
+      is_pending = true;
+      cursor = id;
+    }
+  };
 
   std::unique_ptr<Waiter> Take(Entries::iterator it);
   // How much may still be done now.
@@ -108,13 +136,9 @@ class Waiters {
   HandlerCounts& counts_;
   uint64_t last_id_ = 0;  // ids grow in the order of arrival
   Entries entries_;
-  std::set<uint64_t> space_;
-  std::set<uint64_t> others_;
+  Queue space_;
+  Queue others_;
   std::set<std::pair<absl::Time, uint64_t>> deadlines_;
-  bool space_pending_ = false;
-  bool others_pending_ = false;
-  uint64_t space_cursor_ = 0;  // where the next pump goes on; 0 = from the start
-  uint64_t others_cursor_ = 0;
 };
 
 }  // namespace moonpool::master

@@ -93,10 +93,27 @@ TEST_F(WaitersTest, WorkIsBoundedAndGoesOnWhereItStopped) {
   waiters.MarkChanged();
   EXPECT_THAT(Pump(Waiters::Occasion::kCall), ElementsAre("a", "b"));
   EXPECT_TRUE(waiters.pump_pending());
+  waiters.MarkChanged();
   EXPECT_THAT(Tick(), ElementsAre("c", "d", "e", "f"));
-  // What is before the place where it went on is seen once more: a change may concern it.
+  // What is before the place where it went on is seen once more: the change may concern it.
   EXPECT_THAT(Tick(), ElementsAre("a", "b", "c", "d"));
   EXPECT_THAT(Tick(), ElementsAre("e", "f"));
+  EXPECT_FALSE(waiters.pump_pending());
+}
+
+TEST_F(WaitersTest, APassInSeveralStepsComesToAnEnd) {
+  now += options.space_turn;
+  for (const Waiter::Progress progress : {Waiter::Progress::kSpace, Waiter::Progress::kOther}) {
+    stuck = progress;
+    for (const char* name : {"a", "b", "c"}) Add(name, progress, /*keys=*/5);
+    waiters.MarkChanged();
+    for (int ticks = 0; waiters.pump_pending(); ++ticks) {
+      ASSERT_LT(ticks, 10) << "it would be tried for ever, though nothing changes";
+      Tick();
+      now += options.space_turn;
+    }
+    waiters.FailAll(absl::UnavailableError("next"), now);
+  }
 }
 
 TEST_F(WaitersTest, ABatchLargerThanTheBoundIsTriedByTicksOnly) {
