@@ -1,6 +1,7 @@
 #include "common/error.h"
 
 #include <cctype>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -22,6 +23,11 @@ absl::string_view ReasonName(ErrorReason reason) {
 ErrorReason ReasonFromNumber(int number) {
   return v1::ErrorReason_IsValid(number) ? static_cast<ErrorReason>(number)
                                          : ErrorReason::kUnspecified;
+}
+
+absl::Duration DurationFromMs(uint64_t ms) {
+  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
+  return ms > kMax ? absl::InfiniteDuration() : absl::Milliseconds(static_cast<int64_t>(ms));
 }
 
 absl::Status WithDetail(absl::Status status, const ErrorDetail& detail) {
@@ -50,12 +56,11 @@ std::optional<ErrorDetail> DetailOf(const absl::Status& status) {
   if (!payload.has_value()) return std::nullopt;
   v1::ErrorDetail proto;
   if (!proto.ParseFromString(std::string(*payload))) return std::nullopt;
-  return ErrorDetail{
-      .reason = ReasonFromNumber(static_cast<int>(proto.reason())),
-      .hint = proto.hint(),
-      .key = proto.key(),
-      .node = proto.node(),
-      .retry_after = absl::Milliseconds(static_cast<int64_t>(proto.retry_after_ms()))};
+  return ErrorDetail{.reason = ReasonFromNumber(static_cast<int>(proto.reason())),
+                     .hint = proto.hint(),
+                     .key = proto.key(),
+                     .node = proto.node(),
+                     .retry_after = DurationFromMs(proto.retry_after_ms())};
 }
 
 ErrorReason ReasonOf(const absl::Status& status) {

@@ -12,6 +12,7 @@
 // CANCELLED what they say; INTERNAL ours.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -62,6 +63,9 @@ absl::string_view ReasonName(ErrorReason reason);
 
 // The reason of a number from the wire; kUnspecified for one that this version does not know.
 ErrorReason ReasonFromNumber(int number);
+
+// Milliseconds from the wire, which may be more than a Duration can be made of.
+absl::Duration DurationFromMs(uint64_t ms);
 
 struct ErrorDetail {
   ErrorReason reason = ErrorReason::kUnspecified;

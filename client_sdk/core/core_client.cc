@@ -86,6 +86,15 @@ absl::StatusOr<std::string> CoreClient::Get(absl::string_view key, const GetOpti
   // The object may be replaced by a larger one between the two steps.
   for (int round = 0; round < kGetRounds; ++round) {
     ASSIGN_OR_RETURN(const LocationPtr location, FindOrLocate(session_, key, context));
+    if (location->size_bytes() > session_.options().get_bytes_max) {
+      return AnnotateKey(
+          MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
+                    absl::StrCat("the object is said to have ", location->size_bytes(),
+                                 " bytes; at most ", session_.options().get_bytes_max,
+                                 " are allocated for one"),
+                    {.hint = "read it into a buffer of your own"}),
+          key);
+    }
     std::string value(location->size_bytes(), '\0');
     const GetItem item = {
         .key = std::string(key),
@@ -158,7 +167,7 @@ absl::StatusOr<PrefixMatch> CoreClient::MatchPrefix(absl::Span<const std::string
   for (const v1::Location& found : response.locations()) {
     ASSIGN_OR_RETURN(LocationPtr location, nodes.Resolve(found));
     match.sizes.push_back(location->size_bytes());
-    held = std::min(held, absl::Milliseconds(found.lease_ms()));
+    held = std::min(held, DurationFromMs(found.lease_ms()));
     session_.locations().Insert(keys[match.matched], std::move(location));
     ++match.matched;
   }

@@ -95,6 +95,18 @@ TEST_F(CoreClientTest, ExistsAnswersPerKey) {
   EXPECT_THAT(results[2], Fails(absl::StatusCode::kNotFound, ErrorReason::kNeverStored));
 }
 
+TEST_F(CoreClientTest, AGetAllocatesNoMoreThanItMay) {
+  client_ = pool_.NewClient({.get_bytes_max = 4});
+  ASSERT_THAT(pool_.Put(*client_, "a", "1234"), IsOk());
+  ASSERT_THAT(pool_.Put(*client_, "b", "12345"), IsOk());
+  EXPECT_THAT(client_->Get("a", {}), IsOk());
+  EXPECT_THAT(client_->Get("b", {}),
+              Fails(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached));
+  std::string buffer(5, ' ');
+  const GetItem item = {.key = "b", .into = {BufferOf(&buffer)}};
+  EXPECT_THAT(client_->GetMany({&item, 1}, {}).front(), IsOk());
+}
+
 TEST_F(CoreClientTest, RemovedKeysAreForgotten) {
   ASSERT_THAT(pool_.Put(*client_, "a", "1"), IsOk());
   const auto results = client_->Remove({"a", "b"}, {});

@@ -194,6 +194,13 @@ void PutCall::TakeGrant(Item& item, const v1::Grant& grant, const ResponseNodes&
   item.failed_replicas.clear();
   item.pinned.clear();
   item.failure = absl::OkStatus();
+  if (static_cast<size_t>(grant.replicas_size()) > kMaxReplicas) {
+    item.failure = absl::InternalError(
+        absl::StrCat("the master granted ", grant.replicas_size(), " replicas"));
+    item.is_final = true;
+    item.stage = Stage::kRefused;
+    return;
+  }
   for (const v1::Replica& replica : grant.replicas()) {
     absl::StatusOr<ReplicaPlaces> places = nodes.Resolve(replica, item.size_bytes);
     if (!places.ok()) {

@@ -73,6 +73,14 @@ TEST_F(PutPathTest, WritesStripedReplicasToSeveralNodes) {
   EXPECT_EQ(Get("a"), "0123456789");
 }
 
+TEST_F(PutPathTest, AGrantOfMoreReplicasThanThereCanBeIsRefused) {
+  const uint32_t replicas = kMaxReplicas + 1;
+  pool_.master.placement.assign(replicas, "n1");
+  EXPECT_THAT(pool_.Put(*client_, "k", "v", {.replicas = replicas}),
+              StatusIs(absl::StatusCode::kInternal));
+  EXPECT_EQ(pool_.master.open_grants(), 0u);
+}
+
 TEST_F(PutPathTest, NobodyIsToldOkBeforeTheCommit) {
   pool_.master.Fail("CommitPuts", absl::PermissionDeniedError("no"), {.times = 1});
   EXPECT_THAT(Put("a", "alpha"), StatusIs(absl::StatusCode::kPermissionDenied));

@@ -34,6 +34,8 @@ struct SessionOptions {
   absl::Duration timeout = absl::Seconds(10);  // of calls that give none
   bool wait_for_master = true;
   size_t location_cache_entries = 1 << 16;
+  // Largest object that a Get allocates for: its size is the master's word until it is read.
+  uint64_t get_bytes_max = uint64_t{1} << 30;
   PeersOptions peers = {};
   BatchIoOptions io = {};
 };

@@ -30,13 +30,12 @@ absl::Status StatusFromProto(const v1::Status& proto) {
       proto.message());
   if (!proto.has_detail()) return status;
   const v1::ErrorDetail& detail = proto.detail();
-  return WithDetail(
-      status, ErrorDetail{.reason = ReasonFromNumber(static_cast<int>(detail.reason())),
-                          .hint = detail.hint(),
-                          .key = detail.key(),
-                          .node = detail.node(),
-                          .retry_after =
-                              absl::Milliseconds(static_cast<int64_t>(detail.retry_after_ms()))});
+  return WithDetail(status,
+                    ErrorDetail{.reason = ReasonFromNumber(static_cast<int>(detail.reason())),
+                                .hint = detail.hint(),
+                                .key = detail.key(),
+                                .node = detail.node(),
+                                .retry_after = DurationFromMs(detail.retry_after_ms())});
 }
 
 }  // namespace moonpool

@@ -33,5 +33,14 @@ TEST(StatusProto, AnUnknownCodeFromANewerPeerIsStillAnError) {
   EXPECT_THAT(StatusFromProto(proto), StatusIs(absl::StatusCode::kUnknown));
 }
 
+TEST(StatusProto, NoPeerAdvisesToRetryInThePast) {
+  v1::Status proto;
+  proto.set_code(8);
+  proto.mutable_detail()->set_retry_after_ms(~uint64_t{0});
+  const std::optional<ErrorDetail> detail = DetailOf(StatusFromProto(proto));
+  ASSERT_TRUE(detail.has_value());
+  EXPECT_GT(detail->retry_after, absl::Hours(1));
+}
+
 }  // namespace
 }  // namespace moonpool

@@ -187,7 +187,7 @@ class Client {
   // INVALID_ARGUMENT with BUFFER_TOO_SHORT: the message says how much is needed; nothing is read.
   absl::StatusOr<size_t> Get(absl::string_view key, MutableBuffer into,
                              const GetOptions& options = {});
-  // For small tools: allocates.
+  // For small tools: allocates. RESOURCE_EXHAUSTED with LIMIT_REACHED over 1 GiB.
   absl::StatusOr<std::string> Get(absl::string_view key, const GetOptions& options = {});
   // One result per item, in order. A key may stand more than once; every buffer is filled.
   std::vector<absl::StatusOr<size_t>> GetMany(absl::Span<const GetItem> items,
