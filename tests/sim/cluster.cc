@@ -1,13 +1,16 @@
 #include "tests/sim/cluster.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/checksum.h"
 #include "common/log.h"
+#include "common/version.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_master.h"
 #include "tests/sim/sim_node.h"
@@ -39,16 +42,17 @@ class Cluster {
             .nodes_lost = options.faults.loses_nodes(),
             .network_faults = options.faults.disturbs_network(),
             .evicts = options.may_evict(),
+            .master_crashes = options.faults.master_crashes > 0,
+            .slow_callers = options.faults.client_freezes > 0,
         }),
-        master_(scheduler_, network_,
-                {.core = CoreOptionsOf(options), .handlers = {}, .term = Term{1}},
+        master_(scheduler_, network_, {.core = CoreOptionsOf(options), .handlers = {}},
                 Random(random_.Next())) {
     fabric_.faults() = options.faults.data;
   }
 
   SimResult Run() {
     const absl::Time begin = scheduler_.Now();
-    for (int i = 0; i < options_.nodes; ++i) StartNode(absl::StrCat("node-", i));
+    while (next_node_ < options_.nodes) StartNode(absl::StrCat("node-", next_node_++));
     RunUntil(begin + absl::Seconds(2));
     end_ = scheduler_.Now() + options_.duration;
     for (int i = 0; i < options_.clients; ++i) StartClient();
@@ -88,7 +92,8 @@ class Cluster {
                             .model = model_,
                             .options = options_,
                             .logger = Logger::Null(),
-                            .violation = &violation_};
+                            .violation = &violation_,
+                            .master_knows_all = [this] { return MasterKnowsAll(); }};
     clients_.push_back(std::make_unique<SimClient>(world, absl::StrCat("client-", id), id,
                                                    Random(random_.Next())));
     return clients_.back().get();
@@ -113,37 +118,109 @@ class Cluster {
 
   void ScheduleFaults() {
     Schedule(options_.faults.node_crashes, &Cluster::CrashANode);
+    Schedule(options_.faults.node_departures, &Cluster::HaveANodeDepart);
+    Schedule(options_.faults.client_freezes, &Cluster::FreezeAClient);
+    Schedule(options_.faults.master_crashes, &Cluster::CrashTheMaster);
     Schedule(options_.faults.client_crashes, &Cluster::CrashAClient);
     Schedule(options_.faults.cuts, &Cluster::CutSomething);
   }
 
-  void CrashANode() {
+  SimNode* AnyLivingNode() {
     std::vector<SimNode*> alive;
     for (const auto& node : nodes_) {
       if (!node->crashed()) alive.push_back(node.get());
     }
-    if (alive.empty()) return;
-    SimNode* const node = alive[random_.Below(alive.size())];
+    return alive.empty() ? nullptr : alive[random_.Below(alive.size())];
+  }
+
+  void CrashANode() {
+    SimNode* const node = AnyLivingNode();
+    if (node == nullptr) return;
     node->Crash();
     ++probes_["node crashes"];
     const absl::Duration away = absl::Seconds(8 * random_.Uniform());
     scheduler_.After(away, [this, name = node->name()] { StartNode(name); });
   }
 
-  void CrashAClient() {
-    std::vector<SimClient*> alive;
-    for (const auto& client : clients_) {
-      if (!client->crashed()) alive.push_back(client.get());
+  // Its machine is taken away. Another one joins, and the operator says that the first is gone.
+  void HaveANodeDepart() {
+    SimNode* const node = AnyLivingNode();
+    if (node == nullptr) return;
+    node->Crash();
+    ++probes_["node departures"];
+    StartNode(absl::StrCat("node-", next_node_++));
+    const absl::Duration until_told = absl::Seconds(1 + 8 * random_.Uniform());
+    scheduler_.After(until_told, [this, name = node->name()] { Forget(name); });
+  }
+
+  void Forget(const std::string& name) {
+    // As the operator would: again while there is no master.
+    if (!master_.is_up()) {
+      scheduler_.After(absl::Seconds(1), [this, name] { Forget(name); });
+      return;
     }
-    if (alive.empty()) return;
-    alive[random_.Below(alive.size())]->Crash();
+    v1::ForgetNodeRequest request;
+    request.mutable_version()->set_major(kWireMajor);
+    request.set_name(name);
+    master_.handlers().ForgetNode(
+        request, scheduler_.Now(), [this, name](const absl::Status& status, const auto&) {
+          // A master that was started since has never met it.
+          if (status.ok() || absl::IsNotFound(status)) return;
+          Violate(absl::StrCat("forget of ", name, ": ", status.message()));
+        });
+  }
+
+  SimClient* AnyRunningClient() {
+    std::vector<SimClient*> running;
+    for (const auto& client : clients_) {
+      if (!client->crashed() && !client->frozen()) running.push_back(client.get());
+    }
+    return running.empty() ? nullptr : running[random_.Below(running.size())];
+  }
+
+  void CrashAClient() {
+    SimClient* const client = AnyRunningClient();
+    if (client == nullptr) return;
+    client->Crash();
     ++probes_["client crashes"];
     StartClient();
   }
 
+  void FreezeAClient() {
+    SimClient* const client = AnyRunningClient();
+    if (client == nullptr) return;
+    client->Freeze();
+    ++probes_["client freezes"];
+    // Past deadlines of calls, of grants, and of leases; or not.
+    scheduler_.After(absl::Seconds(20) * random_.Uniform(), [client] { client->Thaw(); });
+  }
+
+  void CrashTheMaster() {
+    if (!master_.is_up()) return;
+    CollectTotals();
+    model_.MasterCrashed(scheduler_.Now());
+    master_.Crash();
+    is_recovering_ = true;
+    ++probes_["master crashes"];
+    scheduler_.After(absl::Seconds(3) * random_.Uniform(), [this] { master_.Start(); });
+  }
+
+  bool MasterKnowsAll() {
+    if (!master_.is_up()) return false;
+    std::set<std::pair<std::string, Incarnation>> known;
+    for (const master::NodeStatus& node : master_.core().ListNodes(scheduler_.Now())) {
+      if (node.inventory_complete) known.emplace(node.address.name, node.address.incarnation);
+    }
+    return std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& node) {
+      return node->crashed() || known.contains({node->name(), node->incarnation()});
+    });
+  }
+
   void CutSomething() {
     std::vector<std::string> hosts = {SimMaster::kHost};
-    for (int i = 0; i < options_.nodes; ++i) hosts.push_back(absl::StrCat("node-", i));
+    for (const auto& node : nodes_) {
+      if (!node->crashed()) hosts.push_back(node->name());
+    }
     for (const auto& client : clients_) {
       if (!client->crashed()) hosts.push_back(client->host());
     }
@@ -171,8 +248,14 @@ class Cluster {
 
   void ScheduleCheck() {
     scheduler_.After(kCheckEvery, [this] {
-      const absl::Status status = master_.core().CheckInvariants();
-      if (!status.ok()) Violate(absl::StrCat("master: ", status.message()));
+      if (master_.is_up()) {
+        const absl::Status status = master_.core().CheckInvariants();
+        if (!status.ok()) Violate(absl::StrCat("master: ", status.message()));
+      }
+      if (is_recovering_ && MasterKnowsAll()) {
+        is_recovering_ = false;
+        model_.MasterRecovered(scheduler_.Now());
+      }
       if (scheduler_.Now() < end_ + kQuiesce) ScheduleCheck();
     });
   }
@@ -181,6 +264,7 @@ class Cluster {
   // says is stored must be read by a client that knows nothing yet.
   void FinalChecks() {
     if (!violation_.empty()) return;
+    if (is_recovering_) return Violate("the master never had all inventories");
     const master::StatusResult status = master_.core().GetStatus(scheduler_.Now());
     if (status.open_grants != 0) Violate(absl::StrCat(status.open_grants, " grants never ended"));
     if (status.live_leases != 0) Violate(absl::StrCat(status.live_leases, " leases never ended"));
@@ -211,7 +295,7 @@ class Cluster {
     end_ = scheduler_.Now();
     for (const auto& client : clients_) client->Crash();
     scheduler_.Run(absl::InfiniteFuture(), [this] { return scheduler_.live_actors() == 0; });
-    master_.Stop();
+    master_.Crash();
     for (const auto& node : nodes_) node->Crash();
     result.violation = violation;
     result.events = scheduler_.events();
@@ -221,7 +305,8 @@ class Cluster {
     return result;
   }
 
-  void CollectProbes() {
+  // Of the present master.
+  void CollectTotals() {
     const master::Totals totals = master_.core().GetStatus(scheduler_.Now()).totals;
     probes_["evicted"] += totals.evicted;
     probes_["grants aborted"] += totals.puts_aborted;
@@ -229,6 +314,10 @@ class Cluster {
     probes_["objects adopted"] += totals.adopted;
     probes_["objects lost"] += totals.lost;
     probes_["removed"] += totals.removed;
+  }
+
+  void CollectProbes() {
+    if (master_.is_up()) CollectTotals();
     for (const auto& node : nodes_) {
       const storage_node::SegmentStats stats = node->index().stats(0);
       probes_["parts superseded"] += stats.superseded_parts;
@@ -240,6 +329,7 @@ class Cluster {
       probes_["relocated"] += stats.relocated;
       probes_["failovers"] += stats.failovers;
       probes_["checksum failures caught"] += stats.checksum_failures;
+      probes_["views kept through a freeze"] += client->views_kept_frozen();
     }
     probes_["messages lost"] += network_.lost();
   }
@@ -267,6 +357,8 @@ class Cluster {
   std::vector<std::unique_ptr<SimNode>> nodes_;
   std::vector<std::unique_ptr<SimClient>> clients_;
   uint64_t last_client_ = 0;
+  int next_node_ = 0;
+  bool is_recovering_ = false;
 };
 
 }  // namespace

@@ -34,6 +34,7 @@ void Add(const SimResult& result, Sum& sum) {
   sum.probes["gets"] += result.counts.gets;
   sum.probes["hits"] += result.counts.hits;
   sum.probes["holds"] += result.counts.held;
+  sum.probes["views"] += result.counts.views;
   for (const auto& [name, count] : result.counts.misses) sum.probes["miss " + name] += count;
   for (const auto& [name, count] : result.counts.refusals) sum.probes["put " + name] += count;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/checksum.h"
@@ -19,6 +20,8 @@ constexpr absl::Duration kLateMessage = absl::Milliseconds(5);
 constexpr absl::Duration kLateStraggler = absl::Seconds(25);
 // Of a request that nobody waits for any more, on top of what the master allows.
 constexpr absl::Duration kLongestGrant = absl::Seconds(30);
+// A call that was paused, or that outlasts a master, is made again this long after it began.
+constexpr absl::Duration kLateCaller = absl::Seconds(25);
 constexpr size_t kStoryLines = 24;
 
 }  // namespace
@@ -90,8 +93,11 @@ std::string Model::PutEnded(uint64_t attempt_id, const absl::Status& status, abs
       return "";  // its bytes may have been sealed before the word came
     case absl::StatusCode::kResourceExhausted: return "";
     case absl::StatusCode::kUnavailable:
+      // Somebody looks at the bytes, and the caller could not wait for others.
+      if (reason == ErrorReason::kBytesPinned) return "";
+      [[fallthrough]];
     case absl::StatusCode::kCancelled:
-      return excuses_.network_faults || excuses_.nodes_lost
+      return excuses_.faulty() || excuses_.master_crashes
                  ? ""
                  : absl::StrCat("put failed without a fault: ", Describe(status));
     default:
@@ -115,7 +121,7 @@ std::string Model::CheckContent(const std::string& key, absl::Span<const std::by
       why = "of a put that was refused for certain";
     } else if (attempt.started > now) {
       why = "of a put that has not begun";
-    } else if (attempt.ended < found->second.removed_from && begun > found->second.removed_at) {
+    } else if (found->second.removal.covers(attempt, begun)) {
       why = "that was removed, with the removal confirmed before the read began";
     } else {
       return "";
@@ -124,8 +130,14 @@ std::string Model::CheckContent(const std::string& key, absl::Span<const std::by
   return absl::StrCat("read a value of ", key, " ", why);
 }
 
+absl::Duration Model::LatestRequest() const {
+  absl::Duration late = excuses_.network_faults ? kLateStraggler : kLateMessage;
+  if (excuses_.slow_callers || excuses_.master_crashes) late += kLateCaller;
+  return late;
+}
+
 bool Model::MayBeRemoved(const Key& key, const Attempt& attempt, absl::Time begun) const {
-  const absl::Duration late = excuses_.network_faults ? kLateStraggler : kLateMessage;
+  const absl::Duration late = LatestRequest();
   for (const absl::Time start : key.unsettled_removes) {
     if (start <= begun && attempt.started <= start + late) return true;
   }
@@ -144,9 +156,11 @@ bool Model::HasOtherAttempt(const Key& key, uint64_t acknowledged) const {
 std::string Model::CheckMiss(const std::string& key, const absl::Status& status,
                              absl::Time begun) const {
   const ErrorReason reason = ReasonOf(status);
-  const bool faulty = excuses_.network_faults || excuses_.nodes_lost;
+  const bool faulty = excuses_.faulty();
+  const bool is_recovering = MayHaveForgotten(begun);
   if (!absl::IsNotFound(status)) {
-    if (faulty && (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status))) return "";
+    const bool is_excused = faulty || excuses_.master_crashes;
+    if (is_excused && (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status))) return "";
     return absl::StrCat("get of ", key, " failed: ", Describe(status));
   }
   const auto found = keys_.find(key);
@@ -168,20 +182,27 @@ std::string Model::CheckMiss(const std::string& key, const absl::Status& status,
     case ErrorReason::kBeingWritten:
     case ErrorReason::kGrantAborted:
     case ErrorReason::kExpired:
-      // Of another attempt, after the object had gone.
-      if (!HasOtherAttempt(state, acknowledged)) {
+      // Of another attempt, after the object had gone; or of this one, when its start was repeated.
+      if (!HasOtherAttempt(state, acknowledged) && !faulty) {
         return absl::StrCat("acknowledged ", key,
                             " is said never to have been: ", Describe(status));
       }
       [[fallthrough]];
     case ErrorReason::kEvicted:
-      return excuses_.evicts || faulty ? "" : absl::StrCat(key, " was evicted without need");
+      return excuses_.evicts || faulty || is_recovering
+                 ? ""
+                 : absl::StrCat(key, " was evicted without need");
     case ErrorReason::kNodeLost:
       return faulty ? "" : absl::StrCat(key, " was lost with no node lost");
     case ErrorReason::kChecksumMismatch:
       return faulty ? "" : absl::StrCat(key, " was corrupted without a fault");
+    case ErrorReason::kStaleGeneration:
+      // Put and evicted again and again while the reader looked for it.
+      return excuses_.evicts || faulty ? "" : absl::StrCat(key, " was nowhere to be found");
     default:
-      return excuses_.nodes_lost && reason == ErrorReason::kNeverStored
+      // A master that was started since does not know what was evicted or lost before.
+      return reason == ErrorReason::kNeverStored && (excuses_.nodes_lost || is_recovering ||
+                                                     (excuses_.master_crashes && excuses_.evicts))
                  ? ""
                  : absl::StrCat("acknowledged ", key, " is missing: ", Describe(status));
   }
@@ -209,22 +230,26 @@ void Model::RemoveStarted(const std::string& key, absl::Time now) {
   state.held_until.clear();  // holds protect against eviction, not against removal
 }
 
-std::string Model::RemoveEnded(const std::string& key, const absl::Status& status, absl::Time begun,
-                               absl::Time now, bool timed_out) {
+std::string Model::RemoveEnded(const std::string& key, const absl::Status& status,
+                               const RemoveEnd& end, absl::Time now) {
   ++counts_.removes;
   Key& state = keys_[key];
   state.last_remove_ended = now;
   Tell(key, now,
-       absl::StrCat("remove since ", absl::FormatDuration(begun - absl::UnixEpoch()),
-                    " ends: ", Describe(status)));
-  if (timed_out) return "";
-  std::erase(state.unsettled_removes, begun);
+       absl::StrCat("remove since ", absl::FormatDuration(end.begun - absl::UnixEpoch()),
+                    " ends: ", Describe(status),
+                    status.ok() && !end.binds_successors ? ", by a master that lacks nodes" : ""));
+  if (end.timed_out) return "";
+  std::erase(state.unsettled_removes, end.begun);
   // NOT_FOUND is no promise: a put may still be open.
-  if (status.ok() && begun > state.removed_from) {
-    state.removed_from = begun;
-    state.removed_at = now;
+  if (status.ok()) {
+    Removal& removal = end.binds_successors ? state.removal : state.short_removal;
+    if (!end.binds_successors && std::exchange(state.short_life, master_lives_) != master_lives_) {
+      removal = {};
+    }
+    if (end.begun > removal.from) removal = {.from = end.begun, .at = now};
   }
-  const bool faulty = excuses_.network_faults || excuses_.nodes_lost;
+  const bool faulty = excuses_.faulty() || excuses_.master_crashes;
   if (status.ok() || absl::IsNotFound(status)) return "";
   if (faulty && (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status))) return "";
   return absl::StrCat("remove of ", key, " failed: ", Describe(status));
@@ -235,19 +260,51 @@ void Model::Held(const std::string& key, uint64_t client, absl::Time begun, absl
   Key& state = keys_[key];
   // A removal that overtakes the answer ends the hold before it is known.
   const absl::Time settled = state.last_remove_ended + kLateMessage;
+  absl::Duration late = kLateMessage;
+  if (excuses_.slow_callers || excuses_.master_crashes) late += kLateCaller;
   const bool removing =
-      !state.unsettled_removes.empty() && state.unsettled_removes.back() + kLateMessage >= begun;
+      !state.unsettled_removes.empty() && state.unsettled_removes.back() + late >= begun;
   if (!removing && settled < begun) state.held_until[client] = until;
 }
 
 std::string Model::GotWhileHeld(const std::string& key, uint64_t client, const absl::Status& status,
-                                absl::Time now) {
+                                absl::Time begun, absl::Time now) {
   Key& state = keys_[key];
   const auto held = state.held_until.find(client);
   if (held == state.held_until.end() || now > held->second) return "";
-  if (status.ok() || excuses_.nodes_lost || excuses_.network_faults) return "";
+  if (status.ok() || excuses_.faulty() || MayHaveForgotten(begun)) return "";
+  // The call itself may have ended for want of a master.
+  if (excuses_.master_crashes && !absl::IsNotFound(status)) return "";
   return absl::StrCat(key, " was not readable while its lease was held: ", Describe(status));
 }
+
+std::string Model::SaidToExist(const std::string& key, absl::Time begun, absl::Time now) {
+  Tell(key, now, "said to exist");
+  const Key& state = keys_[key];
+  const bool is_short = state.short_life == master_lives_;
+  const bool may_exist =
+      std::any_of(state.attempts.begin(), state.attempts.end(), [&](uint64_t id) {
+        const Attempt& attempt = attempts_[id - 1];
+        return !state.removal.covers(attempt, begun) &&
+               !(is_short && state.short_removal.covers(attempt, begun));
+      });
+  return may_exist ? "" : absl::StrCat(key, " is said to exist, and all that was put is removed");
+}
+
+std::string Model::Viewed(const std::string& key, absl::Span<const std::byte> bytes,
+                          absl::Time begun, absl::Time now) {
+  ++counts_.views;
+  Tell(key, now, absl::StrCat("view of put ", AttemptOf(key, bytes)));
+  return CheckContent(key, bytes, begun, now);
+}
+
+void Model::MasterCrashed(absl::Time now) {
+  ++master_lives_;
+  recovered_at_ = absl::InfiniteFuture();
+  for (auto& [key, state] : keys_) Tell(key, now, "the master crashes");
+}
+
+void Model::MasterRecovered(absl::Time now) { recovered_at_ = now; }
 
 std::string Model::Timed(const char* call, absl::Time deadline, absl::Time now) {
   if (now <= deadline + kDeadlineSlack) return "";

@@ -28,6 +28,10 @@ struct Excuses {
   bool nodes_lost = false;      // a node was crashed or cut off
   bool network_faults = false;  // losses, cuts, stragglers, flips
   bool evicts = false;          // the pool is smaller than the data
+  bool master_crashes = false;  // between a crash and the last inventory little is known
+  bool slow_callers = false;    // calls are repeated, or go on, long after they began
+
+  bool faulty() const { return nodes_lost || network_faults; }
 };
 
 // Every report returns "" or a sentence that says what is wrong.
@@ -44,14 +48,32 @@ class Model {
                   absl::Span<const std::byte> bytes, absl::Time begun, absl::Time now);
 
   void RemoveStarted(const std::string& key, absl::Time now);
-  // `timed_out`: the caller's time was over, which says nothing.
-  std::string RemoveEnded(const std::string& key, const absl::Status& status, absl::Time begun,
-                          absl::Time now, bool timed_out);
+  // `timed_out`: the caller's time was over, which says nothing. `binds_successors`: the master
+  // that confirmed it knew every node there is, so that no later master may bring the key back
+  // either.
+  struct RemoveEnd {
+    absl::Time begun;
+    bool timed_out = false;
+    bool binds_successors = true;
+  };
+  std::string RemoveEnded(const std::string& key, const absl::Status& status, const RemoveEnd& end,
+                          absl::Time now);
 
   // A client holds what it found until `until`, by the master's word. `begun`: when it asked.
   void Held(const std::string& key, uint64_t client, absl::Time begun, absl::Time until);
   std::string GotWhileHeld(const std::string& key, uint64_t client, const absl::Status& status,
-                           absl::Time now);
+                           absl::Time begun, absl::Time now);
+
+  // The master says that there is an object. Of what it has removed itself it must not.
+  std::string SaidToExist(const std::string& key, absl::Time begun, absl::Time now);
+
+  // A view was opened. Failures of views need no excuse: the node may be another one.
+  std::string Viewed(const std::string& key, absl::Span<const std::byte> bytes, absl::Time begun,
+                     absl::Time now);
+
+  void MasterCrashed(absl::Time now);
+  // The new master has the whole inventory of every node.
+  void MasterRecovered(absl::Time now);
 
   // The last things that happened to a key, one line each, for the message of a violation.
   std::string StoryOf(const std::string& key) const;
@@ -60,7 +82,7 @@ class Model {
 
   // For the summary.
   struct Counts {
-    uint64_t puts = 0, acknowledged = 0, gets = 0, hits = 0, removes = 0, held = 0;
+    uint64_t puts = 0, acknowledged = 0, gets = 0, hits = 0, removes = 0, held = 0, views = 0;
     std::map<std::string, uint64_t> misses;  // by reason
     std::map<std::string, uint64_t> refusals;
   };
@@ -75,6 +97,14 @@ class Model {
     bool acknowledged = false;
     bool refused = false;  // for certain: no byte of it may ever be seen
   };
+  // Latest start of a removal that was confirmed, and when the word came.
+  struct Removal {
+    absl::Time from = absl::InfinitePast();
+    absl::Time at = absl::InfinitePast();
+    bool covers(const Attempt& attempt, absl::Time begun) const {
+      return attempt.ended < from && begun > at;
+    }
+  };
   struct Key {
     std::vector<uint64_t> attempts;
     absl::Time last_remove_started = absl::InfinitePast();
@@ -82,13 +112,18 @@ class Model {
     // Starts of removals whose outcome nobody knows: each may take effect a while later.
     std::vector<absl::Time> unsettled_removes;
     std::deque<std::string> story;
-    // Latest start of a removal that was confirmed, and when the word came.
-    absl::Time removed_from = absl::InfinitePast();
-    absl::Time removed_at = absl::InfinitePast();
+    Removal removal;                            // that every master has to keep to
+    Removal short_removal;                      // that the master which confirmed it has to keep to
+    uint64_t short_life = 0;                    // and which master that is
     std::map<uint64_t, absl::Time> held_until;  // by client
   };
 
   void Tell(const std::string& key, absl::Time now, absl::string_view what);
+  // The master did not know everything yet when a call that began then was answered.
+  bool MayHaveForgotten(absl::Time begun) const {
+    return excuses_.master_crashes && begun <= recovered_at_;
+  }
+  absl::Duration LatestRequest() const;
   // A removal that nobody has heard the end of may have taken this attempt.
   bool MayBeRemoved(const Key& key, const Attempt& attempt, absl::Time begun) const;
   bool HasOtherAttempt(const Key& key, uint64_t acknowledged) const;
@@ -97,7 +132,9 @@ class Model {
   std::string CheckMiss(const std::string& key, const absl::Status& status, absl::Time begun) const;
 
   const Excuses excuses_;
-  std::vector<Attempt> attempts_;  // id - 1
+  uint64_t master_lives_ = 1;
+  absl::Time recovered_at_ = absl::InfinitePast();  // infinite while it is not
+  std::vector<Attempt> attempts_;                   // id - 1
   std::map<std::string, Key> keys_;
   Counts counts_;
 };

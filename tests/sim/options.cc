@@ -40,18 +40,22 @@ SimOptions SimOptions::FromSeed(uint64_t seed) {
   if (random.OneIn(2)) faults.network.straggle = 0.03 * random.Uniform();
   if (random.OneIn(3)) faults.data.bit_flip = 0.05 * random.Uniform();
   if (random.OneIn(2)) faults.data.duplicate_write = 0.2 * random.Uniform();
+  if (random.OneIn(3)) faults.master_crashes = 0.03 + 0.2 * random.Uniform();
+  if (random.OneIn(3)) faults.client_freezes = 0.1 + 0.5 * random.Uniform();
+  if (random.OneIn(4)) faults.node_departures = 0.02 + 0.1 * random.Uniform();
   return options;
 }
 
 std::string SimOptions::Describe() const {
   return absl::StrFormat(
       "seed %d: %d nodes of %d bytes, %d clients, %d chains, objects up to %d bytes, stripes of "
-      "%d, "
-      "%d replicas, %s; faults: loss %.3f straggle %.3f flips %.3f repeats %.3f, per second: node "
-      "crashes %.2f client crashes %.2f cuts %.2f",
+      "%d, %d replicas, %s; faults: loss %.3f straggle %.3f flips %.3f repeats %.3f, per second: "
+      "node crashes %.2f departures %.2f client crashes %.2f freezes %.2f master crashes %.2f cuts "
+      "%.2f",
       seed, nodes, node_bytes, clients, chains, object_bytes_max, stripe_bytes, replicas,
       eviction_policy, faults.network.loss, faults.network.straggle, faults.data.bit_flip,
-      faults.data.duplicate_write, faults.node_crashes, faults.client_crashes, faults.cuts);
+      faults.data.duplicate_write, faults.node_crashes, faults.node_departures,
+      faults.client_crashes, faults.client_freezes, faults.master_crashes, faults.cuts);
 }
 
 }  // namespace moonpool::sim

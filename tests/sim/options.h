@@ -12,15 +12,18 @@ namespace moonpool::sim {
 
 // The fault model: what the cluster has to survive. Rates are events per simulated second.
 struct FaultModel {
-  NetworkOptions network;     // delays, stragglers, losses
-  DataFaults data;            // repeated writes, flipped bits
-  double node_crashes = 0;    // its bytes are gone; it comes back empty
-  double client_crashes = 0;  // in the middle of whatever it does
-  double cuts = 0;            // between two of {master, node, client}, one way or both
+  NetworkOptions network;      // delays, stragglers, losses
+  DataFaults data;             // repeated writes, flipped bits
+  double node_crashes = 0;     // its bytes are gone; it comes back empty
+  double node_departures = 0;  // for good: an operator has the master forget it, another one comes
+  double client_crashes = 0;   // in the middle of whatever it does
+  double client_freezes = 0;   // paused in the middle of it, and resumed past every deadline
+  double master_crashes = 0;   // the next one knows nothing, and has a later term
+  double cuts = 0;             // between two of {master, node, client}, one way or both
   absl::Duration cut_min = absl::Milliseconds(200);
   absl::Duration cut_max = absl::Seconds(12);
 
-  bool loses_nodes() const { return node_crashes > 0 || cuts > 0; }
+  bool loses_nodes() const { return node_crashes > 0 || node_departures > 0 || cuts > 0; }
   bool disturbs_network() const {
     return cuts > 0 || network.loss > 0 || network.straggle > 0 || data.bit_flip > 0 ||
            data.duplicate_write > 0;

@@ -8,13 +8,25 @@
 namespace moonpool::sim {
 namespace {
 
-client::SessionOptions OptionsOf(const ClientWorld& world, transport::Transport* transport,
-                                 const std::string& host, uint64_t id) {
+constexpr size_t kOpenViewsMax = 4;
+
+std::vector<std::byte> CopyOf(const View& view) {
+  std::vector<std::byte> bytes;
+  for (const ConstBuffer piece : view.pieces()) {
+    bytes.insert(bytes.end(), piece.begin(), piece.end());
+  }
+  return bytes;
+}
+
+client::SessionOptions OptionsOf(const ClientWorld& world, transport::Transport* network,
+                                 transport::Transport* shared_memory, uint64_t id) {
   client::SessionOptions options;
   options.client_id = id;
   options.seed = world.options.seed * 1000 + id;
-  options.peers.paths = {{.transport = transport}};
-  options.peers.host_id = host;
+  options.peers.paths = {{.transport = shared_memory, .same_host_only = true},
+                         {.transport = network}};
+  // Every client runs on a host where a node is, too.
+  options.peers.host_id = absl::StrCat("node-", id % static_cast<uint64_t>(world.options.nodes));
   return options;
 }
 
@@ -27,12 +39,27 @@ SimClient::SimClient(ClientWorld world, std::string host, uint64_t id, Random ra
       random_(random),
       stub_(world.master.NewStub(host_)),
       transport_(NewSimTransport(world.fabric, host_)),
+      shared_memory_(NewSimSharedMemory(world.fabric, host_)),
       waiter_(NewSimWaiter(world.fabric)),
-      client_(*stub_, *waiter_, world.logger, OptionsOf(world, transport_.get(), host_, id)) {}
+      client_(*stub_, *waiter_, world.logger,
+              OptionsOf(world, transport_.get(), shared_memory_.get(), id)) {}
 
 void SimClient::Crash() {
   crashed_ = true;
   world_.network.Isolate(host_);
+  world_.fabric.CloseViewers(host_);
+}
+
+void SimClient::Freeze() {
+  is_frozen_ = true;
+  world_.scheduler.Freeze(host_);
+}
+
+void SimClient::Thaw() {
+  is_frozen_ = false;
+  thawed_at_ = world_.scheduler.Now();
+  views_kept_frozen_ += views_.size();
+  world_.scheduler.Thaw(host_);
 }
 
 void SimClient::Report(const std::string& violation) {
@@ -40,6 +67,10 @@ void SimClient::Report(const std::string& violation) {
   *world_.violation =
       absl::StrCat(host_, " at ", absl::FormatDuration(world_.scheduler.Now() - absl::UnixEpoch()),
                    ": ", violation);
+}
+
+void SimClient::ReportTime(const char* call, const Deadline& deadline) {
+  Report(Model::Timed(call, std::max(deadline.at, thawed_at_), world_.scheduler.Now()));
 }
 
 void SimClient::ReportOn(const std::string& key, const std::string& violation) {
@@ -82,6 +113,7 @@ std::vector<std::string> SimClient::RandomChain() {
 
 void SimClient::Work(absl::Time until) {
   while (!crashed_ && world_.scheduler.Now() < until && world_.violation->empty()) {
+    CheckViews();
     const uint64_t draw = random_.Below(100);
     if (draw < 35) {
       Put();
@@ -95,9 +127,37 @@ void SimClient::Work(absl::Time until) {
       Remove();
     } else if (draw < 95) {
       Exists();
+    } else {
+      LookAt(RandomKey());
     }
     world_.scheduler.Sleep(absl::Microseconds(1 + static_cast<int64_t>(random_.Below(40'000))));
   }
+  CheckViews();
+  views_.clear();
+}
+
+void SimClient::LookAt(const std::string& key) {
+  const absl::Time begun = world_.scheduler.Now();
+  const Deadline deadline = RandomTimeout();
+  absl::StatusOr<View> view = client_.GetView(key, {.call = deadline.options});
+  if (crashed_) return;
+  ReportTime("GetView", deadline);
+  if (!view.ok()) return;
+  std::vector<std::byte> bytes = CopyOf(*view);
+  if (!view->valid()) return;  // the node died in between
+  ReportOn(key, world_.model.Viewed(key, bytes, begun, world_.scheduler.Now()));
+  if (views_.size() == kOpenViewsMax) views_.erase(views_.begin());
+  views_.push_back({.key = key, .view = *std::move(view), .copy = std::move(bytes)});
+}
+
+void SimClient::CheckViews() {
+  for (const OpenView& open : views_) {
+    if (CopyOf(open.view) != open.copy && open.view.valid()) {
+      ReportOn(open.key, absl::StrCat("the bytes of a view of ", open.key, " have changed"));
+    }
+  }
+  std::erase_if(views_,
+                [&](const OpenView& open) { return !open.view.valid() || random_.OneIn(30); });
 }
 
 void SimClient::Put() {
@@ -127,7 +187,7 @@ void SimClient::Put() {
                               .wait_for_writer = random_.OneIn(2)});
   if (crashed_) return;
   const absl::Time now = world_.scheduler.Now();
-  Report(Model::Timed("PutMany", deadline.at, now));
+  ReportTime("PutMany", deadline);
   for (size_t i = 0; i < results.size(); ++i) {
     ReportOn(items[i].key, world_.model.PutEnded(attempts[i], results[i], now));
   }
@@ -148,11 +208,11 @@ void SimClient::Get(const std::vector<std::string>& keys) {
       client_.GetMany(items, {.call = deadline.options});
   if (crashed_) return;
   const absl::Time now = world_.scheduler.Now();
-  Report(Model::Timed("GetMany", deadline.at, now));
+  ReportTime("GetMany", deadline);
   for (size_t i = 0; i < keys.size(); ++i) {
     // A hurried caller has no right to an answer.
     if (IsTimeout(results[i].status(), deadline, begun, now)) continue;
-    ReportOn(keys[i], world_.model.GotWhileHeld(keys[i], id_, results[i].status(), now));
+    ReportOn(keys[i], world_.model.GotWhileHeld(keys[i], id_, results[i].status(), begun, now));
     const size_t size = results[i].ok() ? *results[i] : 0;
     ReportOn(keys[i],
              world_.model.Got(keys[i], results[i].status(),
@@ -168,7 +228,7 @@ void SimClient::MatchAndGet() {
   const absl::StatusOr<PrefixMatch> match =
       client_.MatchPrefix(chain, {.call = deadline.options, .hold = hold});
   if (crashed_) return;
-  Report(Model::Timed("MatchPrefix", deadline.at, world_.scheduler.Now()));
+  ReportTime("MatchPrefix", deadline);
   if (!match.ok() || match->matched == 0) return;
   const std::vector<std::string> matched(chain.begin(),
                                          chain.begin() + static_cast<ptrdiff_t>(match->matched));
@@ -188,15 +248,24 @@ void SimClient::Remove() {
   const std::vector<absl::Status> results = client_.Remove(keys, deadline.options);
   if (crashed_) return;
   const absl::Time now = world_.scheduler.Now();
-  Report(Model::Timed("Remove", deadline.at, now));
-  const bool timed_out = IsTimeout(results[0], deadline, begun, now);
-  ReportOn(keys[0], world_.model.RemoveEnded(keys[0], results[0], begun, now, timed_out));
+  ReportTime("Remove", deadline);
+  const Model::RemoveEnd end = {.begun = begun,
+                                .timed_out = IsTimeout(results[0], deadline, begun, now),
+                                .binds_successors = world_.master_knows_all()};
+  ReportOn(keys[0], world_.model.RemoveEnded(keys[0], results[0], end, now));
 }
 
 void SimClient::Exists() {
   const Deadline deadline = RandomTimeout();
-  client_.Exists(std::vector<std::string>{RandomKey(), RandomKey()}, deadline.options);
-  Report(Model::Timed("Exists", deadline.at, world_.scheduler.Now()));
+  const std::vector<std::string> keys = {RandomKey(), RandomKey()};
+  const absl::Time begun = world_.scheduler.Now();
+  const std::vector<absl::Status> exists = client_.Exists(keys, deadline.options);
+  if (crashed_) return;
+  ReportTime("Exists", deadline);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!exists[i].ok()) continue;
+    ReportOn(keys[i], world_.model.SaidToExist(keys[i], begun, world_.scheduler.Now()));
+  }
 }
 
 void SimClient::ReadEverything() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct ClientWorld {
   const SimOptions& options;
   const Logger& logger;
   std::string* violation;  // the first one; ends the run
+  // The present master has had an inventory of every node that holds anything.
+  std::function<bool()> master_knows_all;
 };
 
 class SimClient {
@@ -40,9 +43,14 @@ class SimClient {
 
   // From now on nothing that it does is seen by anybody. Its actor ends by itself.
   void Crash();
+  // The process is paused, wherever it is: what it sent goes on, and what it holds it keeps.
+  void Freeze();
+  void Thaw();
+  bool frozen() const { return is_frozen_; }
   bool crashed() const { return crashed_; }
   const std::string& host() const { return host_; }
   ClientStats stats() const { return client_.stats(); }
+  uint64_t views_kept_frozen() const { return views_kept_frozen_; }
 
  private:
   struct Deadline {
@@ -56,6 +64,8 @@ class SimClient {
   std::string RandomKey();
   std::vector<std::string> RandomChain();
   void Report(const std::string& violation);
+  // A call that ends late, but not because its process was paused.
+  void ReportTime(const char* call, const Deadline& deadline);
   void ReportOn(const std::string& key, const std::string& violation);
 
   void Put();
@@ -63,6 +73,9 @@ class SimClient {
   void MatchAndGet();
   void Remove();
   void Exists();
+  void LookAt(const std::string& key);
+  // What is viewed does not change while its node lives; then some views are closed.
+  void CheckViews();
 
   ClientWorld world_;
   const std::string host_;
@@ -70,9 +83,19 @@ class SimClient {
   Random random_;
   std::unique_ptr<client::MasterStub> stub_;
   std::unique_ptr<transport::Transport> transport_;
+  std::unique_ptr<transport::Transport> shared_memory_;
   std::unique_ptr<transport::Waiter> waiter_;
   client::CoreClient client_;
+  struct OpenView {
+    std::string key;
+    View view;
+    std::vector<std::byte> copy;
+  };
+  std::vector<OpenView> views_;
+  uint64_t views_kept_frozen_ = 0;
   bool patient_ = false;
+  bool is_frozen_ = false;
+  absl::Time thawed_at_ = absl::InfinitePast();
   bool crashed_ = false;
 };
 

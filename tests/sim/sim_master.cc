@@ -20,88 +20,100 @@ absl::Status Unreached() {
 }  // namespace
 
 SimMaster::SimMaster(Scheduler& scheduler, Network& network, const Options& options, Random random)
-    : scheduler_(scheduler),
-      network_(network),
-      core_(options.core, options.term, random),
-      handlers_(core_, options.handlers, scheduler.Now()) {
+    : scheduler_(scheduler), network_(network), options_(options), random_(random) {
+  Start();
+}
+
+void SimMaster::Start() {
+  ++last_term_.value;
+  ++lives_;
+  life_ = std::make_unique<Life>(options_, last_term_, Random(random_.Next()), scheduler_.Now());
   ScheduleTick();
 }
 
+void SimMaster::Crash() {
+  if (life_ == nullptr) return;
+  last_term_ = std::max(last_term_, life_->core.term());
+  for (auto& [id, stream] : life_->streams) scheduler_.After(kNoticeAfter, stream.closed);
+  for (const uint64_t token : life_->open_calls) {
+    scheduler_.After(kNoticeAfter, [this, token] { scheduler_.Wake(token); });
+  }
+  life_.reset();
+}
+
 void SimMaster::ScheduleTick() {
-  const absl::Time next = std::clamp(handlers_.NextWakeup(), scheduler_.Now(),
+  const absl::Time next = std::clamp(handlers().NextWakeup(), scheduler_.Now(),
                                      scheduler_.Now() + absl::Milliseconds(20));
   // At least a little later: "at once" must not stop the clock.
-  scheduler_.At(std::max(next, scheduler_.Now() + absl::Microseconds(100)), [this] {
-    if (stopped_) return;
-    handlers_.Tick(scheduler_.Now());
+  scheduler_.At(std::max(next, scheduler_.Now() + absl::Microseconds(100)), [this, life = lives_] {
+    if (!is_up() || life != lives_) return;
+    handlers().Tick(scheduler_.Now());
     ScheduleTick();
   });
 }
 
-void SimMaster::Stop() {
-  stopped_ = true;
-  handlers_.Shutdown(scheduler_.Now());
-  for (auto& [id, stream] : streams_) handlers_.CloseSession(*stream.session, scheduler_.Now());
-  streams_.clear();
+SimMaster::Stream* SimMaster::FindStream(uint64_t id) {
+  if (!is_up()) return nullptr;
+  const auto found = life_->streams.find(id);
+  return found == life_->streams.end() ? nullptr : &found->second;
 }
 
 uint64_t SimMaster::OpenStream(const std::string& host,
                                std::function<void(const v1::MasterMessage&)> deliver,
                                std::function<void()> closed) {
-  if (stopped_ || !network_.Reaches(host, kHost)) return 0;
+  if (!is_up() || !network_.Reaches(host, kHost)) return 0;
   const uint64_t id = network_.NewStream();
-  auto session = handlers_.OpenSession(
+  auto session = handlers().OpenSession(
       [this, id] {
         // Not from inside the handlers.
         scheduler_.After(absl::ZeroDuration(), [this, id] { Pump(id); });
       },
       scheduler_.Now());
   if (!session.ok()) return 0;
-  streams_.emplace(id, Stream{.host = host,
-                              .session = *std::move(session),
-                              .deliver = std::move(deliver),
-                              .closed = std::move(closed)});
+  life_->streams.emplace(id, Stream{.host = host,
+                                    .session = *std::move(session),
+                                    .deliver = std::move(deliver),
+                                    .closed = std::move(closed)});
   return id;
 }
 
-void SimMaster::SendOnStream(uint64_t stream, const v1::NodeMessage& message) {
-  const auto found = streams_.find(stream);
-  if (found == streams_.end()) return;
-  const bool sent = network_.Send(
-      found->second.host, kHost, stream * 2 + (uint64_t{1} << 40), [this, stream, message] {
-        const auto arrived = streams_.find(stream);
-        if (stopped_ || arrived == streams_.end()) return;
-        handlers_.OnNodeMessage(*arrived->second.session, message, scheduler_.Now());
+void SimMaster::SendOnStream(uint64_t id, const v1::NodeMessage& message) {
+  const Stream* const stream = FindStream(id);
+  if (stream == nullptr) return;
+  const bool sent =
+      network_.Send(stream->host, kHost, id * 2 + (uint64_t{1} << 40), [this, id, message] {
+        Stream* const arrived = FindStream(id);
+        if (arrived == nullptr) return;
+        handlers().OnNodeMessage(*arrived->session, message, scheduler_.Now());
       });
-  if (!sent) Break(stream);
+  if (!sent) Break(id);
 }
 
 void SimMaster::Pump(uint64_t id) {
-  const auto found = streams_.find(id);
-  if (found == streams_.end() || stopped_) return;
-  Stream& stream = found->second;
-  while (std::optional<v1::MasterMessage> message = stream.session->TakeMessage()) {
+  const Stream* const stream = FindStream(id);
+  if (stream == nullptr) return;
+  while (std::optional<v1::MasterMessage> message = stream->session->TakeMessage()) {
     const bool sent =
-        network_.Send(kHost, stream.host, id * 2 + 1 + (uint64_t{1} << 40),
-                      [deliver = stream.deliver, m = *std::move(message)] { deliver(m); });
+        network_.Send(kHost, stream->host, id * 2 + 1 + (uint64_t{1} << 40),
+                      [deliver = stream->deliver, m = *std::move(message)] { deliver(m); });
     if (!sent) return Break(id);
   }
-  if (stream.session->is_finished()) Break(id);
+  if (stream->session->is_finished()) Break(id);
 }
 
 void SimMaster::Break(uint64_t id) {
-  const auto found = streams_.find(id);
-  if (found == streams_.end()) return;
-  scheduler_.After(kNoticeAfter, found->second.closed);
-  found->second.closed = [] {};
+  Stream* const stream = FindStream(id);
+  if (stream == nullptr) return;
+  scheduler_.After(kNoticeAfter, stream->closed);
+  stream->closed = [] {};
   scheduler_.After(kNoticeAfter, [this, id] { CloseStream(id); });
 }
 
-void SimMaster::CloseStream(uint64_t stream) {
-  const auto found = streams_.find(stream);
-  if (found == streams_.end()) return;
-  if (!stopped_) handlers_.CloseSession(*found->second.session, scheduler_.Now());
-  streams_.erase(found);
+void SimMaster::CloseStream(uint64_t id) {
+  Stream* const stream = FindStream(id);
+  if (stream == nullptr) return;
+  handlers().CloseSession(*stream->session, scheduler_.Now());
+  life_->streams.erase(id);
 }
 
 // One unary call: there and back over the network, while the caller blocks in virtual time.
@@ -131,15 +143,20 @@ class SimStub final : public client::MasterStub {
       if (!sent) scheduler.After(kNoticeAfter, [token, &scheduler] { scheduler.Wake(token); });
     };
     const bool sent =
-        master_.network_.Send(host_, SimMaster::kHost, 0, [this, request, method, back] {
-          if (master_.stopped()) return;
-          (master_.handlers_.*method)(request, master_.scheduler_.Now(), back);
-        });
+        master_.is_up() &&
+        master_.network_.Send(
+            host_, SimMaster::kHost, 0, [this, request, method, back, life = master_.lives_] {
+              // To a process that is gone; its end has broken the connection.
+              if (!master_.is_up() || master_.lives_ != life) return;
+              (master_.handlers().*method)(request, master_.scheduler_.Now(), back);
+            });
     if (!sent) {
       scheduler.Sleep(std::min(kNoticeAfter, context.deadline - scheduler.Now()));
       return Unreached();
     }
+    master_.life_->open_calls.insert(token);
     scheduler.Block(token, context.deadline);
+    if (master_.is_up()) master_.life_->open_calls.erase(token);
     if (!pending->arrived && scheduler.Now() >= context.deadline) {
       return MakeError(absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline,
                        "no answer by the deadline");

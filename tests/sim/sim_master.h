@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "client_sdk/core/master_stub.h"
@@ -21,19 +22,21 @@ class SimMaster {
   struct Options {
     master::CoreOptions core;
     master::HandlersOptions handlers;
-    Term term{1};
   };
 
-  // Ticks by itself until Stop.
+  // Ticks by itself while it is up.
   SimMaster(Scheduler& scheduler, Network& network, const Options& options, Random random);
 
   static constexpr char kHost[] = "master";
 
-  master::Core& core() { return core_; }
-  master::Handlers& handlers() { return handlers_; }
-  // Events of calls and sessions that are under way find nothing any more.
-  void Stop();
-  bool stopped() const { return stopped_; }
+  // It must be up.
+  master::Core& core() { return life_->core; }
+  master::Handlers& handlers() { return life_->handlers; }
+  // The process dies, and with it all that it knew; its peers see their connections end.
+  void Crash();
+  // Another process in its place, of a later term, which knows nothing.
+  void Start();
+  bool is_up() const { return life_ != nullptr; }
 
   // The stub of a client process on `host`.
   std::unique_ptr<client::MasterStub> NewStub(const std::string& host);
@@ -54,20 +57,31 @@ class SimMaster {
     std::unique_ptr<master::NodeSession> session;
     std::function<void(const v1::MasterMessage&)> deliver;
     std::function<void()> closed;
-    bool pumping = false;
+  };
+  // One process.
+  struct Life {
+    Life(const Options& options, Term term, Random random, absl::Time now)
+        : core(options.core, term, random), handlers(core, options.handlers, now) {}
+    master::Core core;
+    master::Handlers handlers;
+    std::map<uint64_t, Stream> streams;
+    std::set<uint64_t> open_calls;  // tokens of those who wait for an answer
   };
 
   void ScheduleTick();
+  // nullptr when it is of another life, or broken.
+  Stream* FindStream(uint64_t id);
   void Pump(uint64_t id);
   // Both ends learn of it, each at its own time.
   void Break(uint64_t id);
 
   Scheduler& scheduler_;
   Network& network_;
-  master::Core core_;
-  master::Handlers handlers_;
-  std::map<uint64_t, Stream> streams_;
-  bool stopped_ = false;
+  const Options options_;
+  Random random_;
+  Term last_term_{0};
+  uint64_t lives_ = 0;  // events of older ones are void
+  std::unique_ptr<Life> life_;
 };
 
 }  // namespace moonpool::sim

@@ -34,12 +34,30 @@ TEST(Simulation, InvariantsHoldOverTheDefaultSeeds) {
     for (const auto& [name, count] : result.probes) probes[name] += count;
     probes["hits"] += result.counts.hits;
     probes["holds"] += result.counts.held;
+    probes["views"] += result.counts.views;
   }
   // A run that never gets into trouble proves nothing.
-  for (const char* rare :
-       {"hits", "holds", "evicted", "grants aborted", "objects adopted", "objects lost",
-        "parts superseded", "parts freed", "location cache hits", "relocated", "failovers",
-        "checksum failures caught", "node crashes", "client crashes", "cuts", "messages lost"}) {
+  for (const char* rare : {"hits",
+                           "holds",
+                           "evicted",
+                           "grants aborted",
+                           "objects adopted",
+                           "objects lost",
+                           "parts superseded",
+                           "parts freed",
+                           "location cache hits",
+                           "relocated",
+                           "failovers",
+                           "checksum failures caught",
+                           "node crashes",
+                           "node departures",
+                           "client crashes",
+                           "client freezes",
+                           "master crashes",
+                           "views",
+                           "views kept through a freeze",
+                           "cuts",
+                           "messages lost"}) {
     EXPECT_GT(probes[rare], 0u) << rare << " never happened";
   }
   for (const auto& [name, count] : probes) std::printf("  %-28s %lu\n", name.c_str(), count);

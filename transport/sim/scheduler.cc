@@ -1,5 +1,7 @@
 #include "transport/sim/scheduler.h"
 
+#include <utility>
+
 #include "common/check.h"
 
 namespace moonpool::sim {
@@ -26,7 +28,7 @@ void Scheduler::Spawn(std::string name, std::function<void()> body) {
     --live_actors_;
     loop_.release();
   });
-  At(now_, [this, actor] { Resume(actor); });
+  At(now_, [this, actor] { ResumeUnlessFrozen(actor); });
 }
 
 // Runs `actor` until it blocks or ends.
@@ -38,13 +40,28 @@ void Scheduler::Resume(Actor* actor) {
   current_ = nullptr;
 }
 
+void Scheduler::ResumeUnlessFrozen(Actor* actor) {
+  actor->is_due = frozen_.contains(actor->name);
+  if (!actor->is_due) Resume(actor);
+}
+
+void Scheduler::Freeze(const std::string& name) { frozen_.insert(name); }
+
+void Scheduler::Thaw(const std::string& name) {
+  frozen_.erase(name);
+  for (const std::unique_ptr<Actor>& actor : actors_) {
+    if (actor->name != name || !std::exchange(actor->is_due, false)) continue;
+    At(now_, [this, actor = actor.get()] { ResumeUnlessFrozen(actor); });
+  }
+}
+
 void Scheduler::Block(uint64_t token, absl::Time until) {
   Actor* const actor = current_;
   if (until < absl::InfiniteFuture()) {
     At(until, [this, token] { Wake(token); });
   }
   if (actor != nullptr) {
-    blocked_.emplace(token, [this, actor] { Resume(actor); });
+    blocked_.emplace(token, [this, actor] { ResumeUnlessFrozen(actor); });
     loop_.release();
     actor->go.acquire();
     return;

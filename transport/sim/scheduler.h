@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <semaphore>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -52,6 +53,11 @@ class Scheduler final : public Clock {
   // Idempotent; a token that does not block (any more) is ignored.
   void Wake(uint64_t token);
 
+  // Actors of this name do not run until Thaw: a process that is paused. What they would have gone
+  // on with at the next Block they do then.
+  void Freeze(const std::string& name);
+  void Thaw(const std::string& name);
+
   // Runs events until none is left, `limit` is reached, or stop() says so. From the loop's thread.
   void Run(absl::Time limit, const std::function<bool()>& stop = nullptr);
 
@@ -63,10 +69,12 @@ class Scheduler final : public Clock {
     std::string name;
     std::thread thread;
     std::binary_semaphore go{0};
+    bool is_due = false;  // frozen, and somebody has woken it meanwhile
   };
 
   bool Step(absl::Time limit);
   void Resume(Actor* actor);
+  void ResumeUnlessFrozen(Actor* actor);
 
   absl::Time now_ = absl::UnixEpoch() + absl::Seconds(1);
   uint64_t sequence_ = 0;
@@ -75,6 +83,7 @@ class Scheduler final : public Clock {
   std::map<std::pair<absl::Time, uint64_t>, std::function<void()>> queue_;
   std::map<uint64_t, std::function<void()>> blocked_;  // by token: how to go on
   std::vector<std::unique_ptr<Actor>> actors_;
+  std::set<std::string> frozen_;
   bool in_event_ = false;
   size_t live_actors_ = 0;
   Actor* current_ = nullptr;  // nullptr: the loop itself

@@ -53,6 +53,35 @@ TEST(Scheduler, WakeEndsABlockEarlyAndOnlyOnce) {
   EXPECT_EQ(woken - start, absl::Seconds(1));
 }
 
+TEST(Scheduler, FrozenActorsGoOnWhenTheyThaw) {
+  Scheduler scheduler;
+  const absl::Time start = scheduler.Now();
+  absl::Time woken;
+  scheduler.Spawn("frozen", [&] {
+    scheduler.Sleep(absl::Seconds(1));
+    woken = scheduler.Now();
+  });
+  scheduler.After(absl::Milliseconds(1), [&] { scheduler.Freeze("frozen"); });
+  scheduler.After(absl::Seconds(5), [&] { scheduler.Thaw("frozen"); });
+  scheduler.Run(absl::InfiniteFuture());
+  EXPECT_EQ(woken - start, absl::Seconds(5));
+  EXPECT_EQ(scheduler.live_actors(), 0u);
+}
+
+TEST(Scheduler, AThawThatComesBeforeTheWakeUpChangesNothing) {
+  Scheduler scheduler;
+  const absl::Time start = scheduler.Now();
+  absl::Time woken;
+  scheduler.Spawn("frozen", [&] {
+    scheduler.Sleep(absl::Seconds(5));
+    woken = scheduler.Now();
+  });
+  scheduler.After(absl::Milliseconds(1), [&] { scheduler.Freeze("frozen"); });
+  scheduler.After(absl::Seconds(1), [&] { scheduler.Thaw("frozen"); });
+  scheduler.Run(absl::InfiniteFuture());
+  EXPECT_EQ(woken - start, absl::Seconds(5));
+}
+
 TEST(Network, OrderedStreamsKeepTheirOrderAndCutsDropWhatIsInFlight) {
   Scheduler scheduler;
   Network network(scheduler, Random(7), NetworkOptions{});

@@ -41,7 +41,7 @@ class SimServer final : public Server {
 class SimUnderTest final : public BackendUnderTest {
  public:
   Traits traits() const override {
-    return {.has_views = false,
+    return {.has_views = true,
             .has_mapped_writers = false,
             .crosses_processes = false,
             .has_sockets = false,
@@ -51,7 +51,7 @@ class SimUnderTest final : public BackendUnderTest {
     return std::make_unique<SimServer>(fabric_, target);
   }
   std::unique_ptr<Transport> MakeTransport(const ClientOptions& options) override {
-    return NewSimTransport(fabric_, "client", options.outstanding_ops_max.value_or(1024));
+    return NewSimSharedMemory(fabric_, "client", options.outstanding_ops_max.value_or(1024));
   }
   PeerAddress PeerAt(const std::string& server_address, Incarnation incarnation) override {
     return {.name = "node",

@@ -12,6 +12,7 @@
 #include "common/checksum.h"
 #include "common/error.h"
 #include "common/status_macros.h"
+#include "transport/sim/sim_views.h"
 
 namespace moonpool::sim {
 
@@ -31,6 +32,15 @@ constexpr absl::Duration kNoticeAfter = absl::Milliseconds(1);
 
 }  // namespace
 
+void SimFabric::CloseViewers(const std::string& client_host) {
+  for (const auto& [address, server] : servers_) {
+    for (const std::weak_ptr<Viewer>& weak : server->viewers) {
+      const std::shared_ptr<Viewer> viewer = weak.lock();
+      if (viewer != nullptr && viewer->client_host() == client_host) viewer->Close();
+    }
+  }
+}
+
 void SimFabric::Serve(const std::string& address, const std::string& host,
                       transport::Target* target) {
   servers_[address] = std::make_shared<Server>(Server{.host = host, .target = target});
@@ -42,6 +52,9 @@ void SimFabric::Stop(const std::string& address) {
   const std::shared_ptr<Server> server = found->second;
   servers_.erase(found);
   server->alive = false;
+  for (const std::weak_ptr<Viewer>& weak : server->viewers) {
+    if (const std::shared_ptr<Viewer> viewer = weak.lock()) viewer->Close();
+  }
   scheduler_.After(kNoticeAfter, [this, server] {
     for (const std::weak_ptr<Link>& weak : server->links) {
       const std::shared_ptr<Link> link = weak.lock();
@@ -82,14 +95,16 @@ struct Flight {
   std::shared_ptr<WriteClaim> claim;
 };
 
-class SimChannel final : public Channel {
+class SimChannel final : public Channel, private transport::ViewSource {
  public:
+  // Without a viewer it has no views.
   SimChannel(SimFabric& fabric, std::string host, std::shared_ptr<SimFabric::Server> server,
-             size_t outstanding_max)
+             size_t outstanding_max, std::shared_ptr<SimFabric::Viewer> viewer)
       : outstanding_max_(outstanding_max),
         fabric_(fabric),
         host_(std::move(host)),
         server_(std::move(server)),
+        viewer_(std::move(viewer)),
         there_(fabric.network().NewStream()),
         back_(fabric.network().NewStream()) {
     server_->links.push_back(link_);
@@ -184,11 +199,27 @@ class SimChannel final : public Channel {
     Finish(status);
   }
   bool healthy() const override { return !link_->broken; }
-  transport::ViewSource* views() override { return nullptr; }
+  transport::ViewSource* views() override { return viewer_ == nullptr ? nullptr : this; }
 
   void SetWaiting(uint64_t token) { link_->waiting = token; }
 
  private:
+  // First the pin, then the look at the header: so the node sees the one, or this the other.
+  absl::StatusOr<std::unique_ptr<transport::PinnedPart>> OpenView(Generation generation,
+                                                                  const Extent& extent) override {
+    if (!viewer_->is_open()) return Broken("the node has gone");
+    ASSIGN_OR_RETURN(const ConstBytes memory, server_->target->OpenRead(generation, extent));
+    viewer_->Pin(generation);
+    absl::StatusOr<PartHeader> header =
+        transport::DecodePartHeader(memory.subspan(0, kPartHeaderBytes));
+    if (!header.ok() || header->generation != generation) {
+      viewer_->Unpin(generation);
+      return MakeError(absl::StatusCode::kNotFound, ErrorReason::kStaleGeneration,
+                       "the bytes have another owner");
+    }
+    return std::make_unique<SimPinnedPart>(viewer_, *header, memory.subspan(kPartHeaderBytes));
+  }
+
   // The server's end: what an event needs after the channel itself may be gone.
   struct ServerEnd {
     SimFabric& fabric;
@@ -359,6 +390,7 @@ class SimChannel final : public Channel {
   SimFabric& fabric_;
   const std::string host_;
   const std::shared_ptr<SimFabric::Server> server_;
+  const std::shared_ptr<SimFabric::Viewer> viewer_;
   const uint64_t there_;
   const uint64_t back_;
   PeerAddress peer_;
@@ -368,8 +400,11 @@ class SimChannel final : public Channel {
 
 class SimTransport final : public transport::Transport {
  public:
-  SimTransport(SimFabric& fabric, std::string host, size_t outstanding_max)
-      : fabric_(fabric), host_(std::move(host)), outstanding_max_(outstanding_max) {}
+  SimTransport(SimFabric& fabric, std::string host, size_t outstanding_max, bool has_views)
+      : fabric_(fabric),
+        host_(std::move(host)),
+        outstanding_max_(outstanding_max),
+        has_views_(has_views) {}
 
   absl::string_view name() const override { return "sim"; }
   bool Reaches(const PeerAddress& peer) const override { return !peer.tcp_address.empty(); }
@@ -397,8 +432,13 @@ class SimTransport final : public transport::Transport {
     RETURN_IF_ERROR(context.Check(fabric_.scheduler()));
     std::shared_ptr<SimFabric::Server> server = fabric_.Find(peer.tcp_address);
     if (server == nullptr) return Broken(absl::StrCat("nobody listens at ", peer.tcp_address));
-    auto channel =
-        std::make_unique<SimChannel>(fabric_, host_, std::move(server), outstanding_max_);
+    std::shared_ptr<SimFabric::Viewer> viewer;
+    if (has_views_) {
+      viewer = std::make_shared<SimFabric::Viewer>(host_, server);
+      server->viewers.push_back(viewer);
+    }
+    auto channel = std::make_unique<SimChannel>(fabric_, host_, std::move(server), outstanding_max_,
+                                                std::move(viewer));
     channel->ShakeHands(peer);
     return channel;
   }
@@ -406,6 +446,7 @@ class SimTransport final : public transport::Transport {
   SimFabric& fabric_;
   const std::string host_;
   const size_t outstanding_max_;
+  const bool has_views_;
 };
 
 class SimWaiter final : public transport::Waiter {
@@ -433,7 +474,12 @@ class SimWaiter final : public transport::Waiter {
 
 std::unique_ptr<transport::Transport> NewSimTransport(SimFabric& fabric, std::string host,
                                                       size_t outstanding_max) {
-  return std::make_unique<SimTransport>(fabric, std::move(host), outstanding_max);
+  return std::make_unique<SimTransport>(fabric, std::move(host), outstanding_max, false);
+}
+
+std::unique_ptr<transport::Transport> NewSimSharedMemory(SimFabric& fabric, std::string host,
+                                                         size_t outstanding_max) {
+  return std::make_unique<SimTransport>(fabric, std::move(host), outstanding_max, true);
 }
 
 std::unique_ptr<transport::Waiter> NewSimWaiter(SimFabric& fabric) {

@@ -25,6 +25,7 @@ struct DataFaults {
 // Everything that the simulated data path shares: who serves at which address.
 class SimFabric {
  public:
+  class Viewer;
   // One connection; events may outlive both of its ends.
   struct Link {
     bool answered = false;  // the handshake
@@ -36,6 +37,7 @@ class SimFabric {
     transport::Target* target = nullptr;
     bool alive = true;
     std::vector<std::weak_ptr<Link>> links = {};
+    std::vector<std::weak_ptr<Viewer>> viewers = {};
   };
 
   SimFabric(Scheduler& scheduler, Network& network, Random random)
@@ -47,6 +49,9 @@ class SimFabric {
   // peers see their connections end.
   void Stop(const std::string& address);
   std::shared_ptr<Server> Find(const std::string& address) const;
+  // The client process of this name is gone: with it go its pins, as with a Unix socket that the
+  // operating system closes.
+  void CloseViewers(const std::string& client_host);
 
   Scheduler& scheduler() { return scheduler_; }
   Network& network() { return network_; }
@@ -65,6 +70,9 @@ class SimFabric {
 // under way.
 std::unique_ptr<transport::Transport> NewSimTransport(SimFabric& fabric, std::string host,
                                                       size_t outstanding_max = 1024);
+// The same with views: the client process has the memory of its peers mapped.
+std::unique_ptr<transport::Transport> NewSimSharedMemory(SimFabric& fabric, std::string host,
+                                                         size_t outstanding_max = 1024);
 
 // Blocks in virtual time.
 std::unique_ptr<transport::Waiter> NewSimWaiter(SimFabric& fabric);
