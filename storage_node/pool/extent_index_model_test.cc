@@ -41,13 +41,13 @@ class Model {
       Part& part = parts_.at(id);
       if (part.is_forgotten || part.generation != generation || part.extent != extent) continue;
       if (part.is_sealed) return StatusCode::kAlreadyExists;
-      if (generation.term() < term_) return StatusCode::kFailedPrecondition;
+      if (IsOver(generation)) return StatusCode::kFailedPrecondition;
       if (part.has_mapped_claim) return StatusCode::kUnavailable;
       part.is_written = false;
       part.has_mapped_claim = kind == WriterKind::kMapped;
       return StatusCode::kOk;
     }
-    if (generation.term() < term_) return StatusCode::kFailedPrecondition;
+    if (IsOver(generation)) return StatusCode::kFailedPrecondition;
     if (const StatusCode refusal = Refusal(touched, generation); refusal != StatusCode::kOk) {
       return refusal;
     }
@@ -67,7 +67,7 @@ class Model {
   StatusCode Seal(Generation generation, const Extent& extent) {
     Part* part = Find(generation, extent);
     if (part != nullptr && part->is_sealed) return StatusCode::kOk;
-    if (generation.term() < term_ || part == nullptr || !part->is_written) {
+    if (IsOver(generation) || part == nullptr || !part->is_written) {
       return StatusCode::kFailedPrecondition;
     }
     part->is_sealed = true;
@@ -84,6 +84,7 @@ class Model {
   }
 
   void Free(Generation generation) {
+    freed_.insert(generation);
     for (auto& [id, part] : parts_) {
       if (part.generation == generation) part.is_forgotten = true;
     }
@@ -104,6 +105,9 @@ class Model {
   }
 
  private:
+  bool IsOver(Generation generation) const {
+    return generation.term() < term_ || freed_.contains(generation);
+  }
   static uint64_t First(const Extent& extent) { return extent.offset / kGranule; }
   static uint64_t Last(const Extent& extent) { return (extent.end() + kGranule - 1) / kGranule; }
 
@@ -159,6 +163,7 @@ class Model {
   std::map<int, Part> parts_;
   int last_id_ = 0;
   Generation held_;
+  std::set<Generation> freed_;
   Term term_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/testing/status_matchers.h"
+#include "storage_node/pool/freed_generations.h"
 #include "storage_node/pool/testing/test_pool.h"
 
 namespace moonpool::storage_node {
@@ -226,6 +227,32 @@ TEST(ExtentIndex, FreeForgetsAllPartsOfAGenerationAndInvalidatesTheirHeaders) {
   ASSERT_OK_AND_ASSIGN(parts, pool.index().Free(freed));
   EXPECT_EQ(parts, 0u);
   EXPECT_THAT(pool.index().TakeSealReports(10), IsEmpty());
+}
+
+TEST(ExtentIndex, WhatWasFreedIsNotWrittenAgain) {
+  TestPool pool(2);
+  ASSERT_THAT(pool.Put(Gen(1, 1), At(0, 128), "a"), IsOk());
+  ASSERT_OK_AND_ASSIGN(auto writing, pool.Claim(Gen(1, 2), At(256, 128)));
+  writing->SetWritten();
+  // The last one has not come here yet.
+  const Generation freed[] = {Gen(1, 1), Gen(1, 2), Gen(1, 3)};
+  ASSERT_THAT(pool.index().Free(freed), IsOk());
+  const auto is_refused = Fails(StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration);
+  EXPECT_THAT(pool.Put(Gen(1, 1), At(0, 128), "a"), is_refused) << "a packet that came twice";
+  EXPECT_THAT(pool.index().Seal(RecordFor(Gen(1, 2), At(256, 128), "b")), is_refused);
+  EXPECT_THAT(pool.Put(Gen(1, 3), At(512, 128, 1), "c"), is_refused) << "a late writer";
+  EXPECT_THAT(pool.Put(Gen(1, 4), At(0, 128), "a"), IsOk());
+}
+
+TEST(FreedGenerations, WhatIsForgottenIsRefusedWithAllThatIsOlder) {
+  FreedGenerations freed(2);
+  for (const uint32_t counter : {10u, 5u, 20u}) freed.Add(Gen(1, counter));
+  EXPECT_TRUE(freed.Covers(Gen(1, 20)));
+  EXPECT_TRUE(freed.Covers(Gen(1, 10))) << "the first to be forgotten";
+  EXPECT_TRUE(freed.Covers(Gen(1, 9))) << "nobody knows any more";
+  EXPECT_FALSE(freed.Covers(Gen(1, 11)));
+  freed.Add(Gen(1, 20));
+  EXPECT_FALSE(freed.Covers(Gen(1, 11))) << "known already";
 }
 
 TEST(ExtentIndex, TheInventoryComesInSlicesAndSurvivesChanges) {

@@ -70,6 +70,15 @@ absl::Status SegmentIndex::CheckTerm(Generation generation) const {
       {.hint = "ask the present master for a new grant"});
 }
 
+absl::Status SegmentIndex::CheckLiveLocked(Generation generation) const {
+  RETURN_IF_ERROR(CheckTerm(generation));
+  if (!freed_.Covers(generation)) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration,
+                   absl::StrCat("generation ", ToString(generation),
+                                " was given up: the master has had it forgotten here"),
+                   {.hint = "ask the master for a new grant"});
+}
+
 absl::StatusOr<transport::ConstBytes> SegmentIndex::OpenRead(Generation generation,
                                                              const Extent& extent) const {
   absl::ReaderMutexLock lock(&mutex_);
@@ -97,7 +106,7 @@ absl::StatusOr<std::shared_ptr<transport::WriteClaim>> SegmentIndex::Claim(
     return MakeError(StatusCode::kAlreadyExists, ErrorReason::kAlreadyExists,
                      absl::StrCat("generation ", ToString(generation), " is sealed already"));
   }
-  RETURN_IF_ERROR(CheckTerm(generation));
+  RETURN_IF_ERROR(CheckLiveLocked(generation));
 
   if (same != nullptr) {  // the same writer again, perhaps over a new connection
     if (same->claim != nullptr && (same->claim->is_mapped() || !same->claim->Revoke())) {
@@ -214,7 +223,7 @@ absl::StatusOr<Owner*> SegmentIndex::FindSealableLocked(const transport::SealRec
                      absl::StrCat("generation ", ToString(record.generation),
                                   " is sealed already, with other content"));
   }
-  RETURN_IF_ERROR(CheckTerm(record.generation));
+  RETURN_IF_ERROR(CheckLiveLocked(record.generation));
   if (owner == nullptr) return NotOwner(record.generation, record.extent);
   if (owner->claim == nullptr || !owner->claim->is_written()) return NotWritten(record.generation);
   if (!owner->claim->is_mapped() && !owner->claim->Revoke()) return Pinned(*owner);
@@ -242,6 +251,7 @@ absl::Status SegmentIndex::Free(absl::Span<const Generation> generations, uint64
   for (size_t done = 0; done < generations.size(); done += kFreesPerLock) {
     absl::MutexLock lock(&mutex_);
     for (const Generation generation : generations.subspan(done, kFreesPerLock)) {
+      freed_.Add(generation);
       const Owners owners = owners_.OfGeneration(generation);
       if (owners.empty()) continue;
       status.Update(shared_.journal.AppendFree(generation));

@@ -19,6 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "common/types.h"
+#include "storage_node/pool/freed_generations.h"
 #include "storage_node/pool/namespace_table.h"
 #include "storage_node/pool/owner_map.h"
 #include "storage_node/pool/seal_journal.h"
@@ -97,6 +98,8 @@ class SegmentIndex {
  private:
   absl::Status CheckExtent(const Extent& extent) const;
   absl::Status CheckTerm(Generation generation) const;
+  // Not older than the term, and not freed.
+  absl::Status CheckLiveLocked(Generation generation) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   absl::Status CheckOlderOwners(Generation generation, const Extent& extent,
                                 const Owners& owners) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status TakeFromOwnersLocked(const Owners& owners) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -113,6 +116,9 @@ class SegmentIndex {
   void CountLocked(const Owner& owner, int sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::byte* At(uint64_t offset) const { return segment_.base + offset; }
 
+  // About 2 MB, and longer than any writer is late.
+  static constexpr size_t kFreedMax = 1 << 16;
+
   const PoolSegment segment_;
   const Shared shared_;
 
@@ -120,6 +126,7 @@ class SegmentIndex {
   OwnerMap owners_ ABSL_GUARDED_BY(mutex_);
   NamespaceTable namespaces_ ABSL_GUARDED_BY(mutex_);
   SegmentStats stats_ ABSL_GUARDED_BY(mutex_);
+  FreedGenerations freed_ ABSL_GUARDED_BY(mutex_){kFreedMax};
 };
 
 }  // namespace moonpool::storage_node
