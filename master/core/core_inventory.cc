@@ -64,6 +64,7 @@ void Core::InventoryComplete(NodeId node, SessionId session, absl::Time now) {
   NodeRecord* record = s.SessionOf(node, session, now);
   if (record == nullptr || record->inventory_complete) return;
   record->inventory_complete = true;
+  record->is_met = true;
   if (record->seen != nullptr) record->unswept = record->parts.size();
   s.nodes.Refresh();
   s.Unpark(*record);
@@ -77,13 +78,13 @@ void CoreState::Report(const ReportedPart& reported) {
   const SealedPart& sealed = *reported.sealed;
   NodeRecord& node = nodes[reported.node];
   if (!IsPlausible(sealed, node)) return;
+  const std::optional<NamespaceId> name_space = namespaces.FindOrAdd(sealed.name_space);
+  if (!name_space.has_value()) return;
   // Registering has raised the term above all that the node was told, and in this term no more was
   // granted: it is forged, and taken for an object it would meet the grant that gets its number.
   if (sealed.generation > Generation::Of(term, counter)) {
-    return ForgetAtNode(reported.node, sealed.generation);
+    return Owe(reported.node, KeyHash(*name_space, sealed.key), sealed.generation);
   }
-  const std::optional<NamespaceId> name_space = namespaces.FindOrAdd(sealed.name_space);
-  if (!name_space.has_value()) return;
   ReportedPart part = reported;
   part.name_space = *name_space;
   part.key_hash = KeyHash(*name_space, sealed.key);
@@ -109,7 +110,7 @@ void CoreState::Report(const ReportedPart& reported) {
   }
   NodeSegment& segment = node.segments[sealed.extent.segment.value];
   if (!segment.allocator.Reserve(sealed.extent.offset, sealed.extent.length)) {
-    ForgetAtNode(part.node, sealed.generation);
+    Owe(part.node, part.key_hash, sealed.generation);
     return;
   }
   const PartialObject object{.name_space = *name_space,
@@ -134,35 +135,46 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
   const Generation generation = part.sealed->generation;
   const RemoveTicket removal = tombstones.Covering(part.name_space, part.sealed->key, generation);
   if (removal != RemoveTicket{}) {
-    const Tombstone& stone = *tombstones.Find(removal);
+    Tombstone& stone = *tombstones.Find(removal);
     const bool is_still_leased =
         part.now < stone.holders_told_at && generation == stone.held_generation;
+    const NodeId holder = nodes[part.node].id;
     if (!is_still_leased) {
-      GatherFree(nodes[part.node].id, FreeItem{removal, generation});
+      GatherFree(holder, FreeItem{removal, generation});
       FlushFrees(part.now);
+    } else if (std::find(stone.holders.begin(), stone.holders.end(), holder) ==
+               stone.holders.end()) {
+      stone.holders.push_back(holder);  // it came after the removal, and is told with the others
     }
     return true;
   }
   const bool is_live = slot != kNoSlot && objects[slot].state == ObjectState::kLive;
   if (is_live && objects[slot].generation == generation) return false;  // another replica
   const auto unwanted = [&] {
-    ForgetAtNode(part.node, generation);
+    Owe(part.node, part.key_hash, generation);
     return true;
   };
   // Granted by this core and not open any more: its writer was told that it is aborted.
   if (!part.is_inventory && generation.term() >= own_since) return unwanted();
   if (is_live && objects[slot].generation > generation) return unwanted();
+  // Dead already: it is on its way out.
+  if (IsOwed(nodes[part.node].id, part.key_hash, generation)) return true;
+  if (partials.Find({part.key_hash, generation}) != nullptr) return false;
   const std::optional<Obituary> obituary = obituaries.Find(part.key_hash);
-  if (!obituary.has_value()) return false;
-  // What was lost with its node may return with it: nothing was granted there meanwhile. What was
-  // evicted may not, since a newer generation may have been granted its bytes and still be written.
-  // Of our own generations only the last object may, not what was given up before its commit.
-  const bool may_return = obituary->cause == DeathCause::kNodeLost;
-  const bool is_own = generation.term() >= own_since;
-  const bool is_last = generation == obituary->generation;
+  const bool is_last = obituary.has_value() && generation == obituary->generation;
   const bool is_dead =
-      generation <= obituary->dead_up_to || (is_last && !may_return) || (is_own && !is_last);
-  return is_dead && unwanted();
+      obituary.has_value() &&
+      (generation <= obituary->dead_up_to || (is_last && obituary->cause != DeathCause::kNodeLost));
+  if (is_dead) return unwanted();
+  // What was lost with its node may return with it: nothing was granted there meanwhile.
+  if (is_last) return false;
+  // For all else the memory of deaths proves nothing, since it is bounded. What a node has and this
+  // master granted, or has met there, was given up; the rest is of older masters, and may have been
+  // removed when the memory does not reach back.
+  const bool is_own = generation.term() >= own_since;
+  const bool was_given_up = is_own || nodes[part.node].is_met;
+  const bool may_be_removed = generation <= obituaries.forgotten_removals();
+  return (was_given_up || may_be_removed) && unwanted();
 }
 
 void CoreState::CollectPart(const ReportedPart& part) {
@@ -226,8 +238,10 @@ bool CoreState::Adopt(const ReportedPart& part, const PartialObject& object, Sto
     const absl::Time held = is_live ? ProtectedUntil(slot) : absl::InfinitePast();
     // Under a lease its bytes stay as they are, though nobody finds them any more.
     if (is_live && held <= part.now) {
-      objects.ForEachPart(slot, [&](const StoredPart& old) { ForgetAtNode(old.node, other); });
+      objects.ForEachPart(slot,
+                          [&](const StoredPart& old) { Owe(old.node, part.key_hash, other); });
     }
+    if (is_live && held > part.now) OweAfterLease(slot, held);
     Erase(slot, DeathCause::kSuperseded, part.now, ReleaseRule{.all_until = held});
     slot = objects.Find(part.key_hash, part.name_space, object.key);
   }
@@ -259,6 +273,19 @@ bool CoreState::AddReplica(SlotIndex slot, StoredParts parts) {
   objects[slot].is_parked = false;
   UpdateEvictable(slot);
   return true;
+}
+
+void CoreState::OweAfterLease(SlotIndex slot, absl::Time held) {
+  if (tombstones.size() >= options.max_tombstones) return;
+  const Generation generation = objects[slot].generation;
+  absl::InlinedVector<NodeId, 1> holders;
+  objects.ForEachPart(slot,
+                      [&](const StoredPart& part) { holders.push_back(nodes[part.node].id); });
+  const RemoveTicket ticket = tombstones.Add(Tombstone{.name_space = objects[slot].name_space,
+                                                       .key = std::string(objects.KeyOf(slot)),
+                                                       .generation = generation});
+  tombstones.Await(ticket);  // the lease
+  tombstones.Delay(ticket, held, generation, holders);
 }
 
 void CoreState::DropPartial(const PartialTable::Id& id) {

@@ -107,6 +107,7 @@ void CoreState::Reopen(NodeRecord& node, const RegisterNodeCommand& command, abs
   node.description.shm_path = command.shm_path;
   node.state = NodeState::kUp;
   node.inventory_complete = false;
+  node.owes_more = false;  // it reports everything now
   node.seen = std::make_unique<SlotSet>();
 }
 
@@ -116,7 +117,6 @@ void CoreState::CloseSession(NodeRecord& node, absl::Time now) {
   node.lost_at = now + options.node_loss_timeout;
   node.seen = nullptr;
   node.unswept = 0;
-  forgotten.erase(node.index);
   nodes.Refresh();
 }
 
@@ -124,7 +124,7 @@ void CoreState::RetireNode(NodeRecord& node) {
   node.seen = nullptr;
   node.unswept = 0;
   node.session = SessionId{};
-  forgotten.erase(node.index);
+  owed.erase(node.index);
   nodes.Retire(node.index);
   nodes.Refresh();
   ConfirmAllOf(node);
@@ -142,11 +142,21 @@ void CoreState::ReleaseNode(NodeRecord& node) {
   nodes.Release(node.index);
 }
 
+// What it owes beside that is given up: of nodes that are gone for good nobody tells.
+bool CoreState::IsAwaited(const NodeRecord& node) const {
+  if (!node.inventory_waiters.empty()) return true;
+  return std::any_of(node.commands.begin(), node.commands.end(), [&](uint64_t id) {
+    const std::vector<FreeItem>& items = commands.Find(id)->items;
+    return std::any_of(items.begin(), items.end(),
+                       [](const FreeItem& item) { return item.ticket != RemoveTicket{}; });
+  });
+}
+
 bool CoreState::ReleaseOldestLost() {
   NodeRecord* oldest = nullptr;
   for (const auto& record : nodes.records()) {
     const bool is_empty = record != nullptr && record->state == NodeState::kLost &&
-                          record->parts.empty() && record->commands.empty();
+                          record->parts.empty() && !IsAwaited(*record);
     if (is_empty && (oldest == nullptr || record->lost_at < oldest->lost_at)) oldest = record.get();
   }
   if (oldest == nullptr) return false;

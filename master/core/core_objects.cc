@@ -225,32 +225,54 @@ void CoreState::RecordDeath(SlotIndex slot, uint64_t hash, DeathCause cause, abs
     obituary.dead_up_to = Generation{object.generation.value - 1};
   } else if (cause != DeathCause::kRemoved) {
     // Its writer may have sealed some of it.
-    objects.ForEachPart(
-        slot, [&](const StoredPart& part) { ForgetAtNode(part.node, object.generation); });
+    objects.ForEachPart(slot,
+                        [&](const StoredPart& part) { Owe(part.node, hash, object.generation); });
   }
-  if (cause == DeathCause::kRemoved) obituary.dead_up_to = Generation::Of(term, counter);
+  if (cause == DeathCause::kRemoved) {
+    obituary.dead_up_to = Generation::Of(term, counter);
+    obituary.covers_removal = true;
+  }
   if (cause == DeathCause::kEvicted) {
     // The node is not told of every eviction, since the bytes are overwritten soon. It is when the
     // key comes back; objects of several parts, which are few, are forgotten at once.
     obituary.last_seen_at = object.node;
     if (object.node == 0) {
-      objects.ForEachPart(
-          slot, [&](const StoredPart& part) { ForgetAtNode(part.node, object.generation); });
+      objects.ForEachPart(slot,
+                          [&](const StoredPart& part) { Owe(part.node, hash, object.generation); });
     }
   }
-  obituaries.Add(obituary);
+  // Replicas that were lost with their nodes return no more, since the object is gone.
+  const bool may_return = cause == DeathCause::kNodeLost || cause == DeathCause::kRemoved;
+  if (object.is_scattered && !may_return) OweAbsent(hash, object.generation);
+  Remember(obituary);
 }
 
-bool CoreState::ForgetEvicted(uint64_t hash) {
+void CoreState::Remember(const Obituary& obituary) {
+  const std::optional<Obituary> forgotten = obituaries.Add(obituary);
+  if (!forgotten.has_value()) return;
+  // Nobody is in a hurry: without what was just owed for other reasons it goes with the next tick.
+  const bool is_urgent = owes_now;
+  if (forgotten->cause == DeathCause::kEvicted && forgotten->last_seen_at != 0) {
+    Owe(forgotten->last_seen_at, forgotten->key_hash, forgotten->generation);
+  } else if (forgotten->cause == DeathCause::kNodeLost) {
+    OweAbsent(forgotten->key_hash, forgotten->generation);
+  }
+  owes_now = is_urgent;
+}
+
+void CoreState::SettleObituary(uint64_t hash) {
   std::optional<Obituary> obituary = obituaries.Find(hash);
-  if (!obituary.has_value() || obituary->cause != DeathCause::kEvicted) return true;
-  obituary->dead_up_to = obituary->generation;
-  obituaries.Add(*obituary);
-  const NodeIndex node = obituary->last_seen_at;
-  if (node == 0) return true;
-  if (nodes.records()[node] == nullptr || !nodes[node].is_up()) return false;
-  ForgetAtNode(node, obituary->generation);
-  return true;
+  if (!obituary.has_value()) return;
+  if (obituary->cause == DeathCause::kEvicted) {
+    if (obituary->last_seen_at != 0) Owe(obituary->last_seen_at, hash, obituary->generation);
+  } else if (obituary->cause == DeathCause::kNodeLost) {
+    OweAbsent(hash, obituary->generation);
+  } else {
+    return;
+  }
+  obituary->last_seen_at = 0;
+  obituary->dead_up_to = std::max(obituary->dead_up_to, obituary->generation);
+  Remember(*obituary);
 }
 
 uint64_t CoreState::FootprintOf(SlotIndex slot) const {

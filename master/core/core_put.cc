@@ -74,9 +74,7 @@ PutOutcome CoreState::StartPut(const PutContext& put, const PutKey& key) {
       slot == kNoSlot ? LimitReached("objects", options.max_objects) : OpenGrantFor(put, slot, key);
   if (status.ok()) {
     ++totals.puts_started;
-    const std::optional<Obituary> obituary = obituaries.Find(hash);
-    const bool was_lost = obituary.has_value() && obituary->cause == DeathCause::kNodeLost;
-    objects[slot].is_scattered = was_lost || !ForgetEvicted(hash);
+    SettleObituary(hash);
     return {.status = absl::OkStatus(), .grant = GrantOf(slot, put.now)};
   }
   const bool can_wait = put.command->wait_for_space && MayPass(status);

@@ -9,12 +9,19 @@
 #include "master/core/core_state.h"
 
 namespace moonpool::master {
+namespace {
+
+// Generations in one command, so that no message grows without bound.
+constexpr size_t kMaxFreesPerCommand = 4096;
+
+}  // namespace
 
 absl::StatusOr<std::vector<RemoveOutcome>> Core::Remove(const Caller& caller,
                                                         absl::Span<const absl::string_view> keys,
                                                         absl::Time now) {
   CoreState& s = *state_;
   s.Observe(now);
+  s.FlushOwed(now);
   ASSIGN_OR_RETURN(const NamespaceId name_space, s.Admit(caller, keys.size()));
   std::vector<RemoveOutcome> outcomes;
   outcomes.reserve(keys.size());
@@ -42,7 +49,13 @@ RemoveOutcome CoreState::RemoveOne(NamespaceId name_space, absl::string_view key
     if (going_on != RemoveTicket{}) return {.status = absl::OkStatus(), .ticket = going_on};
     // A node that has not reported all yet may still bring it.
     if (nodes.incomplete_count() == 0) {
-      ForgetEvicted(hash);
+      SettleObituary(hash);
+      if (std::optional<Obituary> dead = obituaries.Find(hash)) {
+        // What nobody finds now is not to be found later either.
+        dead->dead_up_to = Generation::Of(term, counter);
+        dead->covers_removal = true;
+        Remember(*dead);
+      }
       return {.status = AbsentBecause(hash, key, now)};
     }
   }
@@ -66,16 +79,18 @@ RemoveTicket CoreState::Bury(NamespaceId name_space, absl::string_view key, Slot
   if (slot != kNoSlot) {
     BuryObject(ticket, slot, now);
   } else {
-    if (const std::optional<Obituary> obituary = obituaries.Find(hash);
-        obituary.has_value() && obituary->last_seen_at != 0 &&
-        nodes.records()[obituary->last_seen_at] != nullptr) {
-      GatherFree(nodes[obituary->last_seen_at].id, FreeItem{ticket, obituary->generation});
-    }
-    obituaries.Add(Obituary{.key_hash = hash,
-                            .generation = newest,
-                            .dead_up_to = newest,
-                            .when_cs = Centiseconds(now),
-                            .cause = DeathCause::kRemoved});
+    SettleObituary(hash);
+    Remember(Obituary{.key_hash = hash,
+                      .generation = newest,
+                      .dead_up_to = newest,
+                      .when_cs = Centiseconds(now),
+                      .cause = DeathCause::kRemoved,
+                      .covers_removal = true});
+  }
+  FlushOwed(now);
+  for (const uint64_t command : commands.OwedOf(hash)) {
+    tombstones.Await(ticket);
+    commands.Attach(command, FreeItem{ticket, commands.Find(command)->items.front().generation});
   }
   while (const std::optional<PartialTable::Id> id = partials.FirstOf(hash)) {
     for (const PartialPart& part : partials.Find(*id)->parts) {
@@ -84,7 +99,8 @@ RemoveTicket CoreState::Bury(NamespaceId name_space, absl::string_view key, Slot
     DropPartial(*id);
   }
   for (const auto& [name, index] : nodes.by_name()) {
-    if (!nodes[index].is_up() || nodes[index].inventory_complete) continue;
+    const bool is_reporting = nodes[index].is_up() && !nodes[index].inventory_complete;
+    if (!is_reporting && !nodes[index].owes_more) continue;
     nodes[index].inventory_waiters.push_back(ticket);
     tombstones.Await(ticket);
   }
@@ -130,6 +146,13 @@ void CoreState::FlushFrees(absl::Time now) {
 }
 
 void CoreState::SendFree(NodeRecord& node, std::vector<FreeItem> items, absl::Time now) {
+  node.owed += items.size();
+  if (!node.is_up() && !node.commands.empty()) {
+    const uint64_t last = *node.commands.rbegin();
+    if (commands.Find(last)->items.size() + items.size() <= kMaxFreesPerCommand) {
+      return commands.Append(last, items);
+    }
+  }
   const uint64_t id = commands.NextId();
   node.commands.insert(id);
   commands.Add(id, OpenCommand{.node = node.id, .items = std::move(items)});
@@ -159,7 +182,54 @@ void CoreState::Confirm(RemoveTicket ticket) {
 
 void CoreState::ConfirmCommand(NodeRecord& node, uint64_t command_id) {
   if (node.commands.erase(command_id) == 0) return;
-  for (const FreeItem& item : commands.Take(command_id)) Confirm(item.ticket);
+  const std::vector<FreeItem> items = commands.Take(command_id);
+  node.owed -= std::min<uint64_t>(node.owed, items.size());
+  for (const FreeItem& item : items) Confirm(item.ticket);
+}
+
+void CoreState::Owe(NodeIndex index, uint64_t key_hash, Generation generation) {
+  if (nodes.records()[index] == nullptr) return;
+  NodeRecord& node = nodes[index];
+  // With a retired incarnation its bytes are gone.
+  if (node.state == NodeState::kRetired || IsOwed(node.id, key_hash, generation)) return;
+  std::vector<FreeItem>& waiting = owed[index];
+  if (node.owed + waiting.size() >= options.max_owed_frees) {
+    node.owes_more = true;
+    return;
+  }
+  waiting.push_back(FreeItem{{}, generation, key_hash});
+  owes_now = true;
+}
+
+void CoreState::OweAbsent(uint64_t key_hash, Generation generation) {
+  if (nodes.usable().size() == nodes.by_name().size()) return;
+  for (const auto& [name, index] : nodes.by_name()) {
+    if (!nodes[index].is_usable()) Owe(index, key_hash, generation);
+  }
+}
+
+bool CoreState::IsOwed(NodeId node, uint64_t key_hash, Generation generation) const {
+  for (const uint64_t id : commands.OwedOf(key_hash)) {
+    const OpenCommand& command = *commands.Find(id);
+    if (command.node != node) continue;
+    for (const FreeItem& item : command.items) {
+      if (item.generation == generation) return true;
+    }
+  }
+  return false;
+}
+
+void CoreState::FlushOwed(absl::Time now) {
+  owes_now = false;
+  for (auto& [index, items] : std::exchange(owed, {})) {
+    if (nodes.records()[index] == nullptr) continue;
+    NodeRecord& node = nodes[index];
+    if (node.state == NodeState::kRetired) continue;
+    for (size_t i = 0; i < items.size(); i += kMaxFreesPerCommand) {
+      const auto slice = absl::MakeConstSpan(items).subspan(i, kMaxFreesPerCommand);
+      SendFree(node, {slice.begin(), slice.end()}, now);
+    }
+  }
 }
 
 void CoreState::TellHolders(RemoveTicket ticket, absl::Time now) {

@@ -20,9 +20,6 @@ CoreOptions Normalized(CoreOptions options) {
   return options;
 }
 
-// Generations in one command, so that no message grows without bound.
-constexpr size_t kMaxFreesPerCommand = 4096;
-
 }  // namespace
 
 CoreState::CoreState(CoreOptions core_options, Term first_term, Random seeded)
@@ -44,6 +41,7 @@ CoreState::CoreState(CoreOptions core_options, Term first_term, Random seeded)
 }
 
 void CoreState::Observe(absl::Time now) {
+  last_now = now;
   if (started != absl::InfiniteFuture()) return;
   started = now;
   hold_until = now + options.takeover_hold;
@@ -171,10 +169,6 @@ absl::Status CoreState::AbsentBecause(uint64_t key_hash, absl::string_view key,
   return miss(ErrorReason::kNeverStored, "never stored");
 }
 
-void CoreState::ForgetAtNode(NodeIndex node, Generation generation) {
-  if (nodes[node].is_up()) forgotten[node].push_back(generation);
-}
-
 Core::Core(CoreOptions options, Term term, Random random)
     : state_(std::make_unique<CoreState>(std::move(options), term, random)) {}
 
@@ -194,24 +188,12 @@ absl::StatusOr<std::string> Core::OpenNamespace(absl::string_view name,
 
 Effects Core::TakeEffects() {
   CoreState& s = *state_;
+  if (s.owes_now) s.FlushOwed(s.last_now);
   Effects effects;
   effects.frees = std::move(s.sent);
   effects.removes_done = std::move(s.removes_done);
   s.sent.clear();
   s.removes_done.clear();
-  for (auto& [index, generations] : s.forgotten) {
-    if (s.nodes.records()[index] == nullptr) continue;
-    const NodeRecord& node = s.nodes[index];
-    if (!node.is_up()) continue;
-    for (size_t i = 0; i < generations.size(); i += kMaxFreesPerCommand) {
-      const auto slice = absl::MakeConstSpan(generations).subspan(i, kMaxFreesPerCommand);
-      effects.frees.push_back(FreeCommand{.node = node.id,
-                                          .session = node.session,
-                                          .command_id = s.commands.NextId(),
-                                          .generations = {slice.begin(), slice.end()}});
-    }
-  }
-  s.forgotten.clear();
   return effects;
 }
 

@@ -79,8 +79,6 @@ struct CoreState {
   absl::Status MissOf(NamespaceId name_space, absl::string_view key, absl::Time now) const;
   absl::Status AbsentBecause(uint64_t key_hash, absl::string_view key, absl::Time now) const;
   absl::Status LimitReached(absl::string_view what, uint64_t limit) const;
-  // The node is to forget a record that is not wanted any more; nobody waits for it.
-  void ForgetAtNode(NodeIndex node, Generation generation);
 
   // --- core_objects.cc: the life of an object.
   // Names the parent (empty: none) of a granted object; false when the table is full.
@@ -92,9 +90,11 @@ struct CoreState {
   // Granted or live -> gone, with an obituary.
   void Erase(SlotIndex slot, DeathCause cause, absl::Time now, const ReleaseRule& rule = {});
   void RecordDeath(SlotIndex slot, uint64_t hash, DeathCause cause, absl::Time now);
-  // An evicted object may have left a record at its node, which is to forget it now, so that no
-  // inventory brings it back. False when the node cannot be told.
-  bool ForgetEvicted(uint64_t hash);
+  // As Obituaries::Add; what is forgotten with it is owed from now on.
+  void Remember(const Obituary& obituary);
+  // What was evicted or lost may have left records at nodes, which owe to forget them from now on,
+  // so that no inventory brings it back.
+  void SettleObituary(uint64_t hash);
   // Replicas that `goes(replica number)` names leave the object, which keeps others. Returns how
   // many replicas are left; with none left nothing was done.
   template <typename Goes>
@@ -160,6 +160,13 @@ struct CoreState {
   // Has the node forget these, and remembers to see to it.
   void SendFree(NodeRecord& node, std::vector<FreeItem> items, absl::Time now);
   void Transmit(uint64_t command_id, absl::Time now);
+  // The node is to forget a generation that is dead, now or when it is back.
+  void Owe(NodeIndex node, uint64_t key_hash, Generation generation);
+  // So do all nodes that may have it without this master's knowing: they are away, or have not
+  // reported everything.
+  void OweAbsent(uint64_t key_hash, Generation generation);
+  bool IsOwed(NodeId node, uint64_t key_hash, Generation generation) const;
+  void FlushOwed(absl::Time now);
   void Confirm(RemoveTicket ticket);
   void ConfirmCommand(NodeRecord& node, uint64_t command_id);
   void TellHolders(RemoveTicket ticket, absl::Time now);
@@ -170,6 +177,8 @@ struct CoreState {
   void Reopen(NodeRecord& node, const RegisterNodeCommand& command, absl::Time now);
   void RetireNode(NodeRecord& node);
   void ReleaseNode(NodeRecord& node);
+  // A removal waits for it.
+  bool IsAwaited(const NodeRecord& node) const;
   // Makes room for another node; false when all hold something or are in session.
   bool ReleaseOldestLost();
   void CloseSession(NodeRecord& node, absl::Time now);
@@ -190,6 +199,8 @@ struct CoreState {
   bool Adopt(const ReportedPart& part, const PartialObject& object, StoredParts parts);
   // False: it has as many replicas as there may be.
   bool AddReplica(SlotIndex slot, StoredParts parts);
+  // The holders of an object that is about to go are told when its lease has ended.
+  void OweAfterLease(SlotIndex slot, absl::Time held);
   void DropPartial(const PartialTable::Id& id);
   void ReleasePartial(const PartialPart& part);
 
@@ -214,6 +225,7 @@ struct CoreState {
   Term own_since;  // objects of older terms may be those of another leader
   uint32_t counter = 0;
   absl::Time started = absl::InfiniteFuture();  // the first command
+  absl::Time last_now = absl::InfinitePast();   // of the last one
   absl::Time hold_until = absl::InfinitePast();
   uint64_t changes = 0;
   uint64_t last_session = 0;
@@ -240,7 +252,8 @@ struct CoreState {
 
   std::vector<FreeCommand> sent;  // confirmed ones, in order
   std::vector<RemoveTicket> removes_done;
-  absl::btree_map<NodeIndex, std::vector<Generation>> forgotten;     // ForgetAtNode
+  absl::btree_map<NodeIndex, std::vector<FreeItem>> owed;            // Owe
+  bool owes_now = false;                                             // do not wait for a tick
   absl::btree_map<NodeIndex, std::vector<FreeItem>> gathered_frees;  // GatherFree
 };
 

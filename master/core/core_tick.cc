@@ -19,6 +19,7 @@ bool Core::Tick(absl::Time now) {
   s.ExpireCondemned(now, &work);
   s.ExpireGrants(now, &work);
   s.ExpirePartials(now, &work);
+  s.FlushOwed(now);
   s.RepeatCommands(now, &work);
   s.LoseNodes(now);
   s.SweepNodes(now, &work);
@@ -76,7 +77,7 @@ void CoreState::ExpirePartials(absl::Time now, uint32_t* work) {
     for (const PartialPart& part : object.parts) {
       const NodeRecord* node = nodes.Find(part.node);
       // A node that holds another replica of it forgets both or none.
-      if (node != nullptr && !is_live) ForgetAtNode(node->index, id->generation);
+      if (node != nullptr && !is_live) Owe(node->index, id->key_hash, id->generation);
     }
     DropPartial(*id);
     --*work;

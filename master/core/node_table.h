@@ -63,7 +63,10 @@ struct NodeRecord {
   LabelId rack = 0;
   NodeState state = NodeState::kUp;
   bool inventory_complete = false;
-  SessionId session;  // 0 while there is none
+  bool is_met = false;     // it was complete once: all that it held then is known, or owed
+  bool owes_more = false;  // than is remembered: until it has reported everything anew
+  uint64_t owed = 0;       // generations in its commands
+  SessionId session;       // 0 while there is none
   absl::Time last_heard;
   absl::Time lost_at;                 // while away
   std::vector<NodeSegment> segments;  // by id

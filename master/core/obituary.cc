@@ -6,24 +6,30 @@ namespace moonpool::master {
 
 Obituaries::Obituaries(uint32_t capacity) : capacity_(std::max<uint32_t>(capacity, 1)) {}
 
-void Obituaries::Add(const Obituary& obituary) {
+std::optional<Obituary> Obituaries::Add(const Obituary& obituary) {
   const uint32_t known = PositionOf(obituary.key_hash);
   if (known != HashIndex::kNone) {
     // The key's newer death replaces the older one in place.
-    const Generation dead_up_to = std::max(ring_[known].dead_up_to, obituary.dead_up_to);
+    const Obituary before = ring_[known];
     ring_[known] = obituary;
-    ring_[known].dead_up_to = dead_up_to;
-    return;
+    ring_[known].dead_up_to = std::max(before.dead_up_to, obituary.dead_up_to);
+    ring_[known].covers_removal |= before.covers_removal;
+    return std::nullopt;
   }
   if (ring_.size() < capacity_) {
     index_.Insert(obituary.key_hash, static_cast<uint32_t>(ring_.size()));
     ring_.push_back(obituary);
-    return;
+    return std::nullopt;
   }
-  index_.Erase(ring_[next_].key_hash, next_);
+  const Obituary forgotten = ring_[next_];
+  if (forgotten.covers_removal) {
+    forgotten_removals_ = std::max(forgotten_removals_, forgotten.dead_up_to);
+  }
+  index_.Erase(forgotten.key_hash, next_);
   ring_[next_] = obituary;
   index_.Insert(obituary.key_hash, next_);
   next_ = next_ + 1 == capacity_ ? 0 : next_ + 1;
+  return forgotten;
 }
 
 std::optional<Obituary> Obituaries::Find(uint64_t key_hash) const {

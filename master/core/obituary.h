@@ -28,6 +28,7 @@ struct Obituary {
   uint32_t when_cs = 0;       // hundredths of a second since the core's first command
   uint16_t last_seen_at = 0;  // evicted: the node that may still have a record of it; 0 = none
   DeathCause cause = DeathCause::kEvicted;
+  bool covers_removal = false;  // dead_up_to counts a removal of the key, now or earlier
 };
 static_assert(sizeof(Obituary) == 32);
 
@@ -36,9 +37,12 @@ class Obituaries {
   // Keeps the last `capacity` of them, one per key.
   explicit Obituaries(uint32_t capacity);
 
-  // What is dead for good stays so: dead_up_to never falls while the key is remembered.
-  void Add(const Obituary& obituary);
+  // What is dead for good stays so: dead_up_to never falls while the key is remembered. Returns
+  // what had to be forgotten for it.
+  std::optional<Obituary> Add(const Obituary& obituary);
   std::optional<Obituary> Find(uint64_t key_hash) const;
+  // Up to here any generation may be one that was removed, of a key that is forgotten.
+  Generation forgotten_removals() const { return forgotten_removals_; }
 
  private:
   uint32_t PositionOf(uint64_t key_hash) const;
@@ -47,6 +51,7 @@ class Obituaries {
   uint32_t next_ = 0;  // the oldest, once the ring is full
   std::vector<Obituary> ring_;
   HashIndex index_;
+  Generation forgotten_removals_ = {};
 };
 
 }  // namespace moonpool::master

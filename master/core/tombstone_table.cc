@@ -62,7 +62,28 @@ std::optional<RemoveTicket> TombstoneTable::TakeDelayed(absl::Time now) {
 
 void CommandTable::Add(uint64_t id, OpenCommand command) {
   by_time_.emplace(command.repeat_at, id);
+  Index(id, command.items);
   commands_.emplace(id, std::move(command));
+}
+
+void CommandTable::Append(uint64_t id, absl::Span<const FreeItem> items) {
+  Index(id, items);
+  std::vector<FreeItem>& all = commands_.at(id).items;
+  all.insert(all.end(), items.begin(), items.end());
+}
+
+void CommandTable::Attach(uint64_t id, FreeItem item) { commands_.at(id).items.push_back(item); }
+
+void CommandTable::Index(uint64_t id, absl::Span<const FreeItem> items) {
+  for (const FreeItem& item : items) {
+    if (item.ticket == RemoveTicket{}) owed_[item.key_hash].push_back(id);
+  }
+}
+
+std::vector<uint64_t> CommandTable::OwedOf(uint64_t key_hash) const {
+  const auto ids = owed_.find(key_hash);
+  if (ids == owed_.end()) return {};
+  return {ids->second.begin(), ids->second.end()};
 }
 
 const OpenCommand* CommandTable::Find(uint64_t id) const {
@@ -80,6 +101,12 @@ void CommandTable::RepeatAt(uint64_t id, absl::Time when) {
 std::vector<FreeItem> CommandTable::Take(uint64_t id) {
   const auto command = commands_.find(id);
   std::vector<FreeItem> items = std::move(command->second.items);
+  for (const FreeItem& item : items) {
+    if (item.ticket != RemoveTicket{}) continue;
+    const auto ids = owed_.find(item.key_hash);
+    ids->second.erase(std::find(ids->second.begin(), ids->second.end(), id));
+    if (ids->second.empty()) owed_.erase(ids);
+  }
   by_time_.erase({command->second.repeat_at, id});
   commands_.erase(command);
   return items;

@@ -85,15 +85,16 @@ class Cluster {
 
   SimClient* NewClient() {
     const uint64_t id = ++last_client_;
-    const ClientWorld world{.scheduler = scheduler_,
-                            .network = network_,
-                            .fabric = fabric_,
-                            .master = master_,
-                            .model = model_,
-                            .options = options_,
-                            .logger = Logger::Null(),
-                            .violation = &violation_,
-                            .master_knows_all = [this] { return MasterKnowsAll(); }};
+    const ClientWorld world{
+        .scheduler = scheduler_,
+        .network = network_,
+        .fabric = fabric_,
+        .master = master_,
+        .model = model_,
+        .options = options_,
+        .logger = Logger::Null(),
+        .violation = &violation_,
+        .all_knowing_master = [this] { return MasterKnowsAll() ? master_.lives() : 0; }};
     clients_.push_back(std::make_unique<SimClient>(world, absl::StrCat("client-", id), id,
                                                    Random(random_.Next())));
     return clients_.back().get();

@@ -244,14 +244,16 @@ void SimClient::Remove() {
   const std::vector<std::string> keys = {RandomKey()};
   const absl::Time begun = world_.scheduler.Now();
   const Deadline deadline = RandomTimeout();
+  const uint64_t master = world_.all_knowing_master();
   world_.model.RemoveStarted(keys[0], begun);
   const std::vector<absl::Status> results = client_.Remove(keys, deadline.options);
   if (crashed_) return;
   const absl::Time now = world_.scheduler.Now();
   ReportTime("Remove", deadline);
-  const Model::RemoveEnd end = {.begun = begun,
-                                .timed_out = IsTimeout(results[0], deadline, begun, now),
-                                .binds_successors = world_.master_knows_all()};
+  const Model::RemoveEnd end = {
+      .begun = begun,
+      .timed_out = IsTimeout(results[0], deadline, begun, now),
+      .binds_successors = master != 0 && master == world_.all_knowing_master()};
   ReportOn(keys[0], world_.model.RemoveEnded(keys[0], results[0], end, now));
 }
 

@@ -28,8 +28,9 @@ struct ClientWorld {
   const SimOptions& options;
   const Logger& logger;
   std::string* violation;  // the first one; ends the run
-  // The present master has had an inventory of every node that holds anything.
-  std::function<bool()> master_knows_all;
+  // Which master it is (they are counted), when it has had an inventory of every node that holds
+  // anything; else 0.
+  std::function<uint64_t()> all_knowing_master;
 };
 
 class SimClient {

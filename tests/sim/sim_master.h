@@ -37,6 +37,7 @@ class SimMaster {
   // Another process in its place, of a later term, which knows nothing.
   void Start();
   bool is_up() const { return life_ != nullptr; }
+  uint64_t lives() const { return lives_; }
 
   // The stub of a client process on `host`.
   std::unique_ptr<client::MasterStub> NewStub(const std::string& host);

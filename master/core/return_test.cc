@@ -1,0 +1,198 @@
+// What nodes bring back, and what must stay away though the memory of deaths is bounded (R5, R6).
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "master/core/testing/core_fixture.h"
+
+namespace moonpool::master {
+namespace {
+
+bool Names(const std::vector<FreeCommand>& frees, NodeId node, Generation generation) {
+  return std::any_of(frees.begin(), frees.end(), [&](const FreeCommand& free) {
+    const auto& all = free.generations;
+    return free.node == node && std::find(all.begin(), all.end(), generation) != all.end();
+  });
+}
+
+// Deaths that push all others out of a small memory.
+void ForgetDeaths(CoreFixture& pool) {
+  for (const char* key : {"x", "y"}) {
+    const Grant grant = pool.Grab(key, 10);
+    ASSERT_THAT(pool.Abort(grant), IsOk());
+  }
+}
+
+SealedPart OldPart(absl::string_view key, uint64_t block, uint32_t counter = 1) {
+  return SealedPart{.generation = Generation::Of(Term{5}, counter),
+                    .name_space = "default",
+                    .key = key,
+                    .extent = {SegmentId{0}, block * kBlock, 10 + kPartHeaderBytes},
+                    .object_bytes = 10};
+}
+
+RegisterNodeCommand OldNode(const std::string& name) {
+  RegisterNodeCommand description = CoreFixture::Description(name, {10 * kBlock});
+  description.highest_term_seen = Term{5};
+  return description;
+}
+
+TEST(Return, AnAttemptThatWasGivenUpStaysAwayThoughItsDeathIsForgotten) {
+  CoreFixture pool({.obituaries = 1});
+  const NodeHandle n1 = pool.AddNode("n1", 10 * kBlock);
+  const Grant grant = pool.Grab("a", 10);
+  pool.Disconnect(n1);
+  pool.Advance(absl::Seconds(11));
+  pool.AddNode("n2", 10 * kBlock);
+  ForgetDeaths(pool);
+  const NodeHandle back = pool.Register(n1.description);
+  EXPECT_TRUE(Names(pool.TakeFrees(), n1.id, grant.generation)) << "sealed, and never reported";
+  pool.Inventory(back, CoreFixture::Sealed("a", 10, grant, n1.id));
+  EXPECT_FALSE(pool.Exists("a").ok());
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
+TEST(Return, ARemovalWaitsForANodeThatMayHaveAnAttemptOfTheKey) {
+  CoreFixture pool;
+  const NodeHandle n1 = pool.AddNode("n1", 10 * kBlock);
+  const Grant grant = pool.Grab("a", 10);
+  pool.Disconnect(n1);
+  pool.Advance(absl::Seconds(11));
+  pool.AddNode("n2", 10 * kBlock);
+  ASSERT_THAT(pool.Put("a", 10), IsOk());
+  const RemoveTicket other = [&] {
+    EXPECT_THAT(pool.Put("b", 10), IsOk());
+    return pool.Remove("b").ticket;
+  }();
+  const RemoveTicket ticket = pool.Remove("a").ticket;
+  for (const FreeCommand& free : pool.TakeFrees()) pool.Confirm(free);
+  EXPECT_TRUE(pool.core.IsRemoveDone(other)) << "n1 has nothing of that one";
+  EXPECT_FALSE(pool.core.IsRemoveDone(ticket)) << "n1 would bring it to the next master";
+  pool.Register(n1.description);
+  const auto frees = pool.TakeFrees();
+  EXPECT_TRUE(Names(frees, n1.id, grant.generation));
+  for (const FreeCommand& free : frees) pool.Confirm(free);
+  EXPECT_TRUE(pool.core.IsRemoveDone(ticket));
+}
+
+TEST(Return, ARemovalWaitsForWhatWasLostWithItsNodeAndWrittenAnew) {
+  CoreFixture pool;
+  const NodeHandle n1 = pool.AddNode("n1", 10 * kBlock);
+  const Grant lost = pool.Grab("a", 10);
+  ASSERT_THAT(pool.Commit(lost), IsOk());
+  pool.Disconnect(n1);
+  pool.Advance(absl::Seconds(6));
+  pool.AddNode("n2", 10 * kBlock);
+  ASSERT_THAT(pool.Put("a", 10), IsOk());
+  const RemoveTicket ticket = pool.Remove("a").ticket;
+  for (const FreeCommand& free : pool.TakeFrees()) pool.Confirm(free);
+  EXPECT_FALSE(pool.core.IsRemoveDone(ticket));
+  pool.Register(n1.description);
+  const auto frees = pool.TakeFrees();
+  EXPECT_TRUE(Names(frees, n1.id, lost.generation));
+  for (const FreeCommand& free : frees) pool.Confirm(free);
+  EXPECT_TRUE(pool.core.IsRemoveDone(ticket));
+}
+
+TEST(Return, WhatMayHaveBeenRemovedLongAgoIsRefused) {
+  CoreFixture pool({.obituaries = 1});
+  pool.AddNode("n1", 10 * kBlock);
+  ASSERT_THAT(pool.Put("a", 10), IsOk());
+  ASSERT_NE(pool.Remove("a").ticket, RemoveTicket{});
+  for (const FreeCommand& free : pool.TakeFrees()) pool.Confirm(free);
+  ForgetDeaths(pool);
+  const NodeHandle n2 = pool.Register(OldNode("n2"));
+  pool.Inventory(n2, {OldPart("a", 0)});
+  EXPECT_FALSE(pool.Exists("a").ok()) << "nobody knows any more which keys were removed";
+  EXPECT_TRUE(Names(pool.TakeFrees(), n2.id, OldPart("a", 0).generation));
+}
+
+TEST(Return, WhatNobodyFoundToRemoveIsNotFoundLaterEither) {
+  CoreFixture pool;
+  const NodeHandle n1 = pool.AddNode("n1", 10 * kBlock);
+  const Grant lost = pool.Grab("a", 10);
+  ASSERT_THAT(pool.Commit(lost), IsOk());
+  pool.Disconnect(n1);
+  pool.Advance(absl::Seconds(6));
+  EXPECT_THAT(pool.Remove("a").status, Fails(absl::StatusCode::kNotFound, ErrorReason::kNodeLost));
+  const NodeHandle back = pool.Register(n1.description);
+  pool.Inventory(back, CoreFixture::Sealed("a", 10, lost, n1.id));
+  EXPECT_FALSE(pool.Exists("a").ok());
+}
+
+TEST(Return, BytesThatWereGrantedAnewAreNotAdoptedForTheirOldOwner) {
+  CoreFixture pool({.obituaries = 1});
+  const NodeHandle n1 = pool.AddNode("n1", kBlock);
+  const Grant evicted = pool.Grab("a", kBlockPayload);
+  ASSERT_THAT(pool.Commit(evicted), IsOk());
+  const Grant newer = pool.Grab("b", kBlockPayload);  // in its place
+  ASSERT_THAT(pool.Abort(newer), IsOk());
+  const NodeHandle back = pool.Register(n1.description);
+  // As it was before the writer of "b", who may be late, has come.
+  pool.Inventory(back, CoreFixture::Sealed("a", kBlockPayload, evicted, n1.id));
+  EXPECT_FALSE(pool.Exists("a").ok());
+  EXPECT_EQ(pool.core.GetStatus(pool.now).used_bytes, 0u);
+  EXPECT_TRUE(Names(pool.TakeFrees(), n1.id, evicted.generation));
+}
+
+TEST(Return, AForgedAttemptOfTheOwnTermOccupiesNothing) {
+  CoreFixture pool;
+  const NodeHandle n1 = pool.AddNode("n1", 10 * kBlock);
+  SealedPart forged = OldPart("a", 3);
+  forged.generation = Generation::Of(Term{7}, 999);
+  const NodeHandle back = pool.Register(n1.description);
+  pool.Inventory(back, {forged});
+  EXPECT_FALSE(pool.Exists("a").ok());
+  EXPECT_EQ(pool.core.GetStatus(pool.now).used_bytes, 0u);
+  EXPECT_TRUE(Names(pool.TakeFrees(), n1.id, forged.generation));
+}
+
+TEST(Return, AHolderThatReportsWhileTheLeaseLastsIsToldWithTheOthers) {
+  CoreFixture pool;
+  const NodeHandle n1 = pool.Register(OldNode("n1"));
+  pool.Inventory(n1, {OldPart("a", 0)});
+  const RemoveTicket ticket = pool.Remove("a").ticket;
+  pool.Complete(n1);
+  const NodeHandle n2 = pool.Register(OldNode("n2"));
+  SealedPart replica = OldPart("a", 0);
+  replica.replica_index = 1;
+  pool.Inventory(n2, {replica});
+  pool.Complete(n2);
+  EXPECT_TRUE(pool.TakeFrees().empty()) << "an older leader may have leased it";
+  pool.Advance(absl::Seconds(3));
+  const auto frees = pool.TakeFrees();
+  EXPECT_TRUE(Names(frees, n1.id, replica.generation));
+  EXPECT_TRUE(Names(frees, n2.id, replica.generation));
+  for (const FreeCommand& free : frees) pool.Confirm(free);
+  EXPECT_TRUE(pool.core.IsRemoveDone(ticket));
+}
+
+TEST(Return, WhatIsSupersededUnderALeaseIsForgottenAfterIt) {
+  CoreFixture pool;
+  const NodeHandle n1 = pool.Register(OldNode("n1"));
+  const NodeHandle n2 = pool.Register(OldNode("n2"));
+  pool.Inventory(n1, {OldPart("a", 0, 1)});
+  pool.Inventory(n2, {OldPart("a", 0, 2)});
+  EXPECT_TRUE(pool.TakeFrees().empty()) << "the reader counts on the bytes";
+  pool.Advance(absl::Seconds(3));
+  EXPECT_TRUE(Names(pool.TakeFrees(), n1.id, OldPart("a", 0, 1).generation));
+}
+
+TEST(Return, MoreThanIsRememberedOfANodeMakesRemovalsWaitForAllOfIt) {
+  CoreFixture pool({.max_owed_frees = 1});
+  const NodeHandle n1 = pool.AddNode("n1", 10 * kBlock);
+  pool.Grab("a", 10);
+  pool.Grab("b", 10);
+  pool.Disconnect(n1);
+  pool.Advance(absl::Seconds(11));
+  pool.AddNode("n2", 10 * kBlock);
+  ASSERT_THAT(pool.Put("c", 10), IsOk());
+  const RemoveTicket ticket = pool.Remove("c").ticket;
+  for (const FreeCommand& free : pool.TakeFrees()) pool.Confirm(free);
+  EXPECT_FALSE(pool.core.IsRemoveDone(ticket));
+  pool.Complete(pool.Register(n1.description));
+  EXPECT_TRUE(pool.core.IsRemoveDone(ticket));
+}
+
+}  // namespace
+}  // namespace moonpool::master
