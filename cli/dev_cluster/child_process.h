@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "cli/dev_cluster/unique_fd.h"
+#include "common/unique_fd.h"
 
 namespace moonpool::dev {
 

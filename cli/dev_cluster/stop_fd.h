@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <sys/signalfd.h>
 
-#include "cli/dev_cluster/unique_fd.h"
+#include "common/unique_fd.h"
 
 namespace moonpool::dev {
 

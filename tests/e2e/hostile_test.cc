@@ -13,11 +13,11 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "cli/dev_cluster/unique_fd.h"
 #include "common/error.h"
 #include "common/random.h"
 #include "common/rpc/grpc/status_convert.h"
 #include "common/testing/status_matchers.h"
+#include "common/unique_fd.h"
 #include "common/version.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -31,11 +31,11 @@ namespace {
 
 using testing::HasSubstr;
 
-dev::UniqueFd ConnectTcp(const std::string& address) {
+UniqueFd ConnectTcp(const std::string& address) {
   const size_t colon = address.rfind(':');
   int port = 0;
   EXPECT_TRUE(absl::SimpleAtoi(address.substr(colon + 1), &port)) << address;
-  dev::UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in to = {};
   to.sin_family = AF_INET;
   to.sin_port = htons(static_cast<uint16_t>(port));
@@ -44,8 +44,8 @@ dev::UniqueFd ConnectTcp(const std::string& address) {
   return fd;
 }
 
-dev::UniqueFd ConnectUnix(const std::string& path) {
-  dev::UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+UniqueFd ConnectUnix(const std::string& path) {
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un to = {};
   to.sun_family = AF_UNIX;
   std::strncpy(to.sun_path, path.c_str(), sizeof(to.sun_path) - 1);

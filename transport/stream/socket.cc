@@ -43,10 +43,6 @@ void SetOption(int fd, int level, int name, T value) {
 
 }  // namespace
 
-void UniqueFd::Close() {
-  if (fd_ >= 0) close(std::exchange(fd_, -1));
-}
-
 absl::Status SocketError(absl::string_view what, int error) {
   return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable,
                    absl::StrCat(what, ": ", std::strerror(error)));

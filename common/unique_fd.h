@@ -1,12 +1,13 @@
-// A file descriptor that is closed once.
+// A file descriptor that is closed with its owner.
 #pragma once
 
 #include <unistd.h>
 
 #include <utility>
 
-namespace moonpool::dev {
+namespace moonpool {
 
+// Move-only.
 class UniqueFd {
  public:
   UniqueFd() = default;
@@ -16,11 +17,11 @@ class UniqueFd {
     std::swap(fd_, other.fd_);
     return *this;
   }
-  ~UniqueFd() { reset(); }
+  ~UniqueFd() { Close(); }
 
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
-  void reset() {
+  void Close() {
     if (fd_ >= 0) close(fd_);
     fd_ = -1;
   }
@@ -29,4 +30,4 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-}  // namespace moonpool::dev
+}  // namespace moonpool
