@@ -187,7 +187,8 @@ void AddReplayCommand(CLI::App& app, Session& session) {
       {"moonpool replay --generate chat --requests 2000\n"
        "moonpool replay --trace chats.jsonl --block-bytes 64KiB --json out.json\n"
        "moonpool replay --trace sessions.tar.xz --clients 4 --speed 100",
-       "Every byte read is compared with what was stored; one wrong byte makes it\nfail."});
+       "Every byte read is compared with what was stored; one wrong byte makes it\nfail. "
+       "The p50 and p99 of get and put are those of a call, which moves a\nbatch of blocks."});
   auto arguments = std::make_shared<Arguments>();
   AddTraceOptions(*command, *arguments);
   AddBytesOption(*command, "--block-bytes", &arguments->block_bytes,
