@@ -41,9 +41,13 @@ Mapping::~Mapping() {
 absl::StatusOr<Mapping> Mapping::Map(int fd, uint64_t bytes, bool writable) {
   Mapping mapping;
   if (bytes == 0) return mapping;
+  if (!IsSealedAgainstShrinking(fd)) {
+    return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame,
+                     "the memory that is to be mapped could be cut short by others");
+  }
   struct stat file {};
   if (fstat(fd, &file) != 0 || static_cast<uint64_t>(file.st_size) < bytes) {
-    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
+    return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame,
                      absl::StrCat("file of ", file.st_size, " bytes is to be mapped for ", bytes));
   }
   void* memory = mmap(nullptr, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ,
@@ -51,6 +55,11 @@ absl::StatusOr<Mapping> Mapping::Map(int fd, uint64_t bytes, bool writable) {
   if (memory == MAP_FAILED) return SocketError("map shared memory", errno);
   mapping.bytes_ = MutableBytes(static_cast<std::byte*>(memory), bytes);
   return mapping;
+}
+
+bool IsSealedAgainstShrinking(int fd) {
+  const int seals = fcntl(fd, F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
 }
 
 absl::StatusOr<std::unique_ptr<PinPage>> PinPage::Create(uint32_t slots) {

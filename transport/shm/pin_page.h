@@ -41,14 +41,17 @@ class Mapping {
     return *this;
   }
   ~Mapping();
-  // Shared. INVALID_ARGUMENT when the file behind `fd` is shorter than `bytes` (touching what is
-  // beyond its end would kill the process).
+  // Shared. UNAVAILABLE/BAD_FRAME when the file behind `fd` is shorter than `bytes`, or could
+  // become so: touching what is beyond its end would kill the process.
   static absl::StatusOr<Mapping> Map(int fd, uint64_t bytes, bool writable);
   MutableBytes bytes() const { return bytes_; }
 
  private:
   MutableBytes bytes_;
 };
+
+// Whether the file is a memfd that keeps its length, whatever others do who have it open.
+bool IsSealedAgainstShrinking(int fd);
 
 // The node's end. Thread-safe.
 class PinPage final : public ViewPins {

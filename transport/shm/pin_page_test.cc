@@ -1,5 +1,6 @@
 #include "transport/shm/pin_page.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -94,13 +95,29 @@ TEST_F(PinPageTest, CloseIsSeenByTheClient) {
 }
 
 TEST_F(PinPageTest, WrongPagesAreRefused) {
-  const UniqueFd short_file(memfd_create("short", MFD_CLOEXEC));
+  const UniqueFd short_file(memfd_create("short", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(fcntl(short_file.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
   EXPECT_FALSE(PinSlots::Map(short_file.get(), kSlots).ok());
   ASSERT_EQ(ftruncate(short_file.get(), 1 << 20), 0);
   EXPECT_FALSE(PinSlots::Map(short_file.get(), kSlots).ok());
   EXPECT_FALSE(PinSlots::Map(node->fd(), kSlots + 1).ok());
   EXPECT_FALSE(PinSlots::Map(node->fd(), 0).ok());
   EXPECT_FALSE(PinSlots::Map(node->fd(), UINT32_MAX).ok());
+}
+
+// Whoever cut the file short would kill all who have it mapped.
+TEST_F(PinPageTest, MemoryThatCouldBeCutShortIsNotMapped) {
+  constexpr uint64_t kBytes = 1 << 20;
+  const UniqueFd file(memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(file.get(), kBytes), 0);
+  for (const bool writable : {false, true}) {
+    EXPECT_THAT(Mapping::Map(file.get(), kBytes, writable),
+                Fails(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame));
+  }
+  ASSERT_EQ(fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  EXPECT_THAT(Mapping::Map(file.get(), kBytes, /*writable=*/true), IsOk());
+  EXPECT_THAT(Mapping::Map(file.get(), kBytes + 1, /*writable=*/true),
+              Fails(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame));
 }
 
 TEST_F(PinPageTest, ThreadsNeverShareASlot) {

@@ -69,6 +69,11 @@ absl::Status ShmBackend::CheckOptions() const {
   if (segments_.size() > kMappedSegmentsMax) {
     return BadOption(absl::StrCat("more than ", kMappedSegmentsMax, " segments to map"));
   }
+  for (const ShmSegment& segment : segments_) {
+    if (!IsSealedAgainstShrinking(segment.fd)) {
+      return BadOption("a segment is no memfd that is sealed against shrinking");
+    }
+  }
   if (options_.pin_slots < 1 || options_.pin_slots > kPinSlotsMax) {
     return BadOption("pin_slots is out of its range");
   }

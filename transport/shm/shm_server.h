@@ -21,8 +21,8 @@
 
 namespace moonpool::transport {
 
-// One segment of the pool. The descriptor (a memfd or a file on tmpfs or hugetlbfs, open for
-// reading and writing) is borrowed until Stop.
+// One segment of the pool. The descriptor is borrowed until Stop: a memfd, open for reading and
+// writing and sealed against shrinking, since no client maps what could be pulled from under it.
 struct ShmSegment {
   SegmentId id;
   int fd = -1;

@@ -312,7 +312,13 @@ TEST_F(ShmServerTest, BadOptionsFailAtStart) {
   EXPECT_THAT(NewServer(target, true, 0)->Start(), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(NewServer(target, true, 1 << 20)->Start(),
               StatusIs(absl::StatusCode::kInvalidArgument));
+  const UniqueFd loose(memfd_create("loose", MFD_CLOEXEC));
   ShmServerOptions options;
+  options.socket_path = path_;
+  EXPECT_THAT(
+      NewShmServer(target, {{SegmentId{0}, loose.get(), 0}}, options, clock_, Logger::Null())
+          ->Start(),
+      StatusIs(absl::StatusCode::kInvalidArgument));
   options.socket_path = std::string(200, 'x');
   EXPECT_THAT(NewShmServer(target, {}, options, clock_, Logger::Null())->Start(),
               StatusIs(absl::StatusCode::kInvalidArgument));

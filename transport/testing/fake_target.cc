@@ -1,5 +1,6 @@
 #include "transport/testing/fake_target.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -64,8 +65,10 @@ class FakeTarget::FakeClaim final : public WriteClaim {
 FakeTarget::FakeTarget(Incarnation incarnation, std::vector<uint64_t> segment_bytes)
     : incarnation_(incarnation) {
   for (const uint64_t bytes : segment_bytes) {
-    const int fd = memfd_create("fake-target", MFD_CLOEXEC);
-    MP_CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes)) == 0, "no memory for a segment");
+    const int fd = memfd_create("fake-target", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    MP_CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes)) == 0 &&
+                 fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0,
+             "no memory for a segment");
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     MP_CHECK(memory != MAP_FAILED, "no memory for a segment", bytes);
     segments_.push_back({fd, bytes, static_cast<std::byte*>(memory)});
