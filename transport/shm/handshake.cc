@@ -12,6 +12,10 @@
 namespace moonpool::transport {
 namespace {
 
+// What the largest answer brings: every segment twice, and the page of pins.
+constexpr size_t kDescriptorsOfAnswerMax = 2 * kMappedSegmentsMax + 1;
+static_assert(kDescriptorsOfAnswerMax <= kDescriptorsMax);
+
 absl::Status BadAnswer(absl::string_view what) {
   return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame, what);
 }
@@ -37,6 +41,11 @@ class AnswerReader {
     if (received == 0) return SocketError("receive", ECONNRESET);
     if ((message.msg_flags & MSG_CTRUNC) != 0) {
       return BadAnswer("descriptors were lost: is the limit of open files reached?");
+    }
+    // Each byte of the frame could bring some: this process's descriptors are not the peer's to
+    // use.
+    if (descriptors_.size() > kDescriptorsOfAnswerMax) {
+      return BadAnswer("more descriptors than any answer has");
     }
     size_ += static_cast<size_t>(received);
     if (size_ < needed_) return false;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -293,6 +294,24 @@ TEST_F(ShmServerTest, MappedWriterIsNeverClosedForBeingSlow) {
   writer.Close();
   EXPECT_TRUE(Eventually([&] { return target.open_claims() == 0; }));
   server->Stop();
+}
+
+// A node that never ends its answer, and sends descriptors with each byte of it.
+TEST_F(ShmServerTest, ClientKeepsNoMoreDescriptorsThanAnAnswerHas) {
+  std::array<int, 2> fds;
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds.data()), 0);
+  const UniqueFd client(fds[0]);
+  const UniqueFd node(fds[1]);
+  const std::vector<int> many(100, node.get());
+  const std::byte first[] = {std::byte{'M'}, std::byte{'P'}};
+  for (const std::byte& byte : first) {
+    const iovec vector{const_cast<std::byte*>(&byte), 1};
+    ASSERT_THAT(Send(node.get(), absl::MakeConstSpan(&vector, 1), many), IsOk());
+  }
+  const CallContext context = Soon();
+  EXPECT_THAT(ReceiveMemory(client.get(), HelloFor(Incarnation{1}, 0, kHelloMapping),
+                            ConnectDeadline(context, absl::Seconds(5), clock_), clock_),
+              Fails(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame));
 }
 
 TEST_F(ShmServerTest, OtherHostsAreOutOfReach) {
