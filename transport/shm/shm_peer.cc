@@ -49,9 +49,17 @@ absl::StatusOr<std::shared_ptr<ShmPeer>> ShmPeer::Connect(const SocketAddress& a
                                                           const Clock& clock) {
   ASSIGN_OR_RETURN(UniqueFd fd, NewStreamSocket(AF_UNIX));
   RETURN_IF_ERROR(ConnectUnix(fd.get(), address, deadline));
-  ASSIGN_OR_RETURN(const ReceivedMemory memory, ReceiveMemory(fd.get(), hello, deadline, clock));
+  return ShakeHands(std::move(fd), hello, deadline, clock);
+}
+
+absl::StatusOr<std::shared_ptr<ShmPeer>> ShmPeer::ShakeHands(UniqueFd socket,
+                                                             const HelloRequest& hello,
+                                                             const ConnectDeadline& deadline,
+                                                             const Clock& clock) {
+  ASSIGN_OR_RETURN(const ReceivedMemory memory,
+                   ReceiveMemory(socket.get(), hello, deadline, clock));
   ASSIGN_OR_RETURN(auto pins, PinSlots::Map(memory.pins.get(), memory.answer.pin_slots));
-  auto peer = std::make_shared<ShmPeer>(std::move(fd), std::move(pins), clock);
+  auto peer = std::make_shared<ShmPeer>(std::move(socket), std::move(pins), clock);
   for (size_t i = 0; i < memory.answer.segments.size(); ++i) {
     const MappedSegment& segment = memory.answer.segments[i];
     Segment mapped{.id = segment.id, .readable = {}, .writable = {}};

@@ -26,6 +26,11 @@ class ShmPeer final : public MappedPool, public std::enable_shared_from_this<Shm
                                                           const HelloRequest& hello,
                                                           const ConnectDeadline& deadline,
                                                           const Clock& clock);
+  // The same on a socket that is connected already.
+  static absl::StatusOr<std::shared_ptr<ShmPeer>> ShakeHands(UniqueFd socket,
+                                                             const HelloRequest& hello,
+                                                             const ConnectDeadline& deadline,
+                                                             const Clock& clock);
   ShmPeer(UniqueFd socket, std::unique_ptr<PinSlots> pins, const Clock& clock);
 
   // Header and payload; empty when the extent is not in the mapping.

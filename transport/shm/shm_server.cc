@@ -11,7 +11,6 @@
 #include "common/error.h"
 #include "common/status_macros.h"
 #include "transport/shm/pin_page.h"
-#include "transport/stream/stream_backend.h"
 #include "transport/stream/stream_server.h"
 
 namespace moonpool::transport {
@@ -171,9 +170,14 @@ absl::StatusOr<std::unique_ptr<PeerSession>> ShmBackend::Admit(int fd, const Hel
 std::unique_ptr<Server> NewShmServer(Target& target, std::vector<ShmSegment> segments,
                                      ShmServerOptions options, const Clock& clock, Logger& logger) {
   options.limits.idle_timeout = absl::InfiniteDuration();
-  auto backend = std::make_unique<ShmBackend>(target, std::move(segments), options);
+  auto backend = NewShmBackend(target, std::move(segments), options);
   return std::make_unique<StreamServer>("shm", target, std::move(backend), options.limits, clock,
                                         logger);
+}
+
+std::unique_ptr<StreamBackend> NewShmBackend(Target& target, std::vector<ShmSegment> segments,
+                                             const ShmServerOptions& options) {
+  return std::make_unique<ShmBackend>(target, std::move(segments), options);
 }
 
 }  // namespace moonpool::transport

@@ -17,6 +17,7 @@
 #include "common/types.h"
 #include "transport/server.h"
 #include "transport/stream/limits.h"
+#include "transport/stream/stream_backend.h"
 #include "transport/target.h"
 
 namespace moonpool::transport {
@@ -50,5 +51,9 @@ struct ShmServerOptions {
 // memory cannot open it for writing through /proc.
 std::unique_ptr<Server> NewShmServer(Target& target, std::vector<ShmSegment> segments,
                                      ShmServerOptions options, const Clock& clock, Logger& logger);
+
+// What such a server adds to the common one, for whoever drives its connections without threads.
+std::unique_ptr<StreamBackend> NewShmBackend(Target& target, std::vector<ShmSegment> segments,
+                                             const ShmServerOptions& options);
 
 }  // namespace moonpool::transport
