@@ -1,8 +1,5 @@
 // The data path's wire: what a server makes of a client's bytes, and a client of a server's. The
 // first byte of the input says who is fed the rest.
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -11,6 +8,7 @@
 
 #include "common/check.h"
 #include "common/clock.h"
+#include "tests/fuzz/sockets.h"
 #include "transport/frame.h"
 #include "transport/part_header.h"
 #include "transport/stream/client_stream.h"
@@ -66,25 +64,6 @@ void ParseAnswers(ConstBytes bytes) {
     bytes.remove_prefix(header->frame_bytes());
   }
 }
-
-struct Sockets {
-  Sockets() {
-    std::array<int, 2> fds;
-    MP_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds.data()) == 0, "no sockets");
-    fed = UniqueFd(fds[0]);
-    feeder = UniqueFd(fds[1]);
-  }
-  void Feed(ConstBytes bytes) {
-    while (!bytes.empty()) {
-      const ssize_t sent = send(feeder.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent <= 0) break;
-      bytes.remove_prefix(static_cast<size_t>(sent));
-    }
-    shutdown(feeder.get(), SHUT_WR);
-  }
-  UniqueFd fed;
-  UniqueFd feeder;
-};
 
 // A client with ops outstanding: each of them ends, whatever the server says.
 void FeedClient(ConstBytes bytes) {

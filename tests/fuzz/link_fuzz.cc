@@ -1,0 +1,292 @@
+// What a master tells a node, between honest writers and viewers. It may make the node drop parts
+// by naming them, and that is all: what it has not named stays, what is pinned keeps its bytes, the
+// node's answers are within bounds, and the next master finds a node that works.
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "common/check.h"
+#include "common/error.h"
+#include "common/log.h"
+#include "common/rpc/status_proto.h"
+#include "common/version.h"
+#include "google/protobuf/stubs/logging.h"
+#include "storage_node/link/master_link.h"
+#include "storage_node/pool/testing/test_pool.h"
+#include "storage_node/serve/node_target.h"
+#include "tests/fuzz/byte_feed.h"
+
+namespace moonpool::storage_node {
+namespace {
+
+constexpr uint32_t kTermMax = 0xffff0000;  // as in the link
+constexpr size_t kPartsPerMessage = 3;
+constexpr size_t kSegments = 2;
+constexpr uint64_t kLengths[] = {kPartHeaderBytes, 192, 1000, TestPool::kSegmentBytes / 2};
+
+class Scene {
+ public:
+  explicit Scene(ByteFeed& feed) : feed_(feed) {
+    google::protobuf::SetLogHandler(nullptr);  // what does not parse is no news here
+    pool_.index().AttachViewer(&viewer_);
+  }
+  ~Scene() { pool_.index().DetachViewer(&viewer_); }
+
+  void Step() {
+    switch (feed_.Below(14)) {
+      case 0: return Connected();
+      case 1: return CarryOut(link_.OnDisconnected(Failure(), now_));
+      case 2: return Tell(Registered());
+      case 3: return Tell(Refused());
+      case 4:
+      case 5: return Tell(Free());
+      case 6: return Tell(HeartbeatAck());
+      case 7: return TellBytes();
+      case 8: return FreeMany();
+      case 9: return Pin();
+      case 10: now_ += absl::Milliseconds(feed_.Number() & 0xffff); return;
+      case 11: return Tick();
+      default: return Put();
+    }
+  }
+
+  // However it was treated: an honest master takes over.
+  void End() {
+    viewer_.Release();
+    CarryOut(link_.OnDisconnected(absl::UnavailableError("the master has gone"), now_));
+    while (link_.state() != LinkState::kConnecting) {
+      now_ = std::max(now_, link_.Tick(now_, /*has_room=*/true).wake_at);
+    }
+    Connected();
+    const Term term{std::min(pool_.index().newest_term().value + 1, kTermMax)};
+    v1::MasterMessage registered;
+    registered.mutable_registered()->mutable_version()->set_major(kWireMajor);
+    registered.mutable_registered()->set_term(term.value);
+    Tell(registered);
+    MP_CHECK(link_.state() == LinkState::kUploading, "an honest master is not taken");
+    reported_.clear();
+    while (link_.state() == LinkState::kUploading) Tick();
+    MP_CHECK(reported_ == parts_, "the inventory is not what is there");
+    if (term.value == kTermMax) return;  // there is no later one to grant anything in
+    const absl::Status status = Write(Generation::Of(term, 1), At(0, 192));
+    MP_CHECK(status.ok(), "an honest writer is refused", status.ToString());
+  }
+
+ private:
+  void CarryOut(const LinkOutput& out) {
+    MP_CHECK(out.send.size() <= 2, "more is sent than was asked for", out.send.size());
+    for (const v1::NodeMessage& message : out.send) {
+      Take(message.inventory().parts());
+      Take(message.seal_report().parts());
+    }
+    if (out.disconnect) MP_CHECK(link_.state() == LinkState::kWaiting, "still in a session");
+    const Term newest = pool_.index().newest_term();
+    MP_CHECK(newest >= newest_seen_ && newest.value <= kTermMax, "an impossible term");
+    MP_CHECK(link_.term() <= newest, "the session is ahead of the pool");
+    newest_seen_ = newest;
+  }
+
+  template <typename Parts>
+  void Take(const Parts& parts) {
+    MP_CHECK(static_cast<size_t>(parts.size()) <= kPartsPerMessage, "a long message", parts.size());
+    for (const v1::SealedPart& part : parts) {
+      const Generation generation{part.generation()};
+      const Extent extent =
+          At(part.extent().offset(), part.extent().length(), part.extent().segment());
+      MP_CHECK(parts_.contains(generation) && parts_.at(generation) == extent,
+               "a part is told that is not there", ToString(generation));
+      reported_[generation] = extent;
+    }
+  }
+
+  void Tick() { CarryOut(link_.Tick(now_, /*has_room=*/!feed_.OneIn(4))); }
+  void Connected() {
+    for (int i = 0; i < 2 && link_.state() == LinkState::kWaiting; ++i) {
+      const LinkOutput out = link_.Tick(now_, /*has_room=*/true);
+      CarryOut(out);
+      if (!out.connect.has_value()) now_ = std::max(now_, out.wake_at);
+    }
+    CarryOut(link_.OnConnected(now_));
+  }
+
+  void Tell(const v1::MasterMessage& message) {
+    v1::MasterMessage told;
+    if (!told.ParseFromString(message.SerializeAsString())) return;
+    const bool is_obeyed = link_.state() >= LinkState::kUploading && told.command().has_free() &&
+                           told.command().term() >= pool_.index().newest_term().value &&
+                           told.command().term() <= kTermMax;
+    if (is_obeyed) {
+      for (const uint64_t value : told.command().free().generations()) {
+        if (Generation{value}.term() <= Term{told.command().term()})
+          parts_.erase(Generation{value});
+      }
+    }
+    const LinkOutput out = link_.OnMessage(told, now_);
+    if (is_obeyed) {
+      MP_CHECK(out.send.size() == 1 && out.send[0].command_result().status().code() == 0,
+               "a command that is not obeyed");
+    }
+    CarryOut(out);
+    CheckPool();
+  }
+  void TellBytes() {
+    const absl::string_view bytes = feed_.Bytes();
+    v1::MasterMessage message;
+    if (message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) Tell(message);
+  }
+
+  uint32_t AnyTerm() {
+    return feed_.OneIn(8)
+               ? feed_.Number32()
+               : pool_.index().newest_term().value + static_cast<uint32_t>(feed_.Below(2));
+  }
+  Generation AnyGeneration() {
+    if (feed_.OneIn(8)) return Generation{feed_.Number()};
+    if (parts_.empty()) return Generation{};
+    return std::next(parts_.begin(), static_cast<std::ptrdiff_t>(feed_.Byte() % parts_.size()))
+        ->first;
+  }
+  absl::Status Failure() {
+    const auto code = static_cast<absl::StatusCode>(feed_.Below(17));
+    return absl::Status(code, feed_.Bytes());
+  }
+
+  v1::MasterMessage Registered() {
+    v1::MasterMessage message;
+    v1::Registered& out = *message.mutable_registered();
+    out.mutable_version()->set_major(feed_.OneIn(8) ? feed_.Number32() : kWireMajor);
+    out.set_term(std::max(AnyTerm(), uint32_t{1}));
+    out.set_heartbeat_interval_ms(feed_.Number());
+    out.set_session_timeout_ms(feed_.Number());
+    return message;
+  }
+  v1::MasterMessage Refused() {
+    v1::MasterMessage message;
+    StatusToProto(Failure(), message.mutable_refused()->mutable_status());
+    return message;
+  }
+  v1::MasterMessage HeartbeatAck() {
+    v1::MasterMessage message;
+    message.mutable_heartbeat_ack()->set_sequence(feed_.Number());
+    message.mutable_heartbeat_ack()->set_term(AnyTerm());
+    return message;
+  }
+  v1::MasterMessage Free() {
+    v1::MasterMessage message;
+    v1::Command& command = *message.mutable_command();
+    command.set_command_id(feed_.Number());
+    command.set_term(AnyTerm());
+    if (feed_.OneIn(8)) return message;  // of a kind that is not known here
+    command.mutable_free();
+    for (size_t i = feed_.Below(4); i > 0; --i) {
+      command.mutable_free()->add_generations(AnyGeneration().value);
+    }
+    return message;
+  }
+  // More than are remembered.
+  void FreeMany() {
+    if (!feed_.OneIn(16)) return;
+    v1::MasterMessage message = Free();
+    const uint64_t first = feed_.Number();
+    for (uint64_t i = 0; i < 70'000; ++i) {
+      message.mutable_command()->mutable_free()->add_generations(first + i);
+    }
+    Tell(message);
+  }
+
+  // An honest writer with a grant of the present term.
+  void Put() {
+    const Generation generation =
+        Generation::Of(std::max(pool_.index().newest_term(), Term{1}), ++puts_);
+    const Extent extent{SegmentId{static_cast<uint32_t>(feed_.Below(kSegments))},
+                        64 * uint64_t{feed_.Byte()} % TestPool::kSegmentBytes,
+                        feed_.OneOf(kLengths)};
+    const bool is_pinned = pinned_extent_.length > 0 && Overlap(extent, pinned_extent_);
+    const absl::Status status = Write(generation, extent);
+    MP_CHECK(!is_pinned || !status.ok(), "pinned bytes got another owner");
+    CheckPool();
+  }
+  static bool Overlap(const Extent& a, const Extent& b) {
+    return a.segment == b.segment && a.offset < b.end() && b.offset < a.end();
+  }
+
+  absl::Status Write(Generation generation, const Extent& extent) {
+    ASSIGN_OR_RETURN(const auto claim,
+                     target_.Claim(generation, extent, transport::WriterKind::kStepwise));
+    std::erase_if(parts_, [&](const auto& part) { return Overlap(part.second, extent); });
+    MP_CHECK(claim->BeginStep(), "nobody else writes");
+    std::fill(claim->payload().begin(), claim->payload().end(), FillOf(generation));
+    transport::SealRecord record = RecordFor(generation, extent, "k");
+    record.payload_checksum = Checksum(claim->payload());
+    claim->EndStep();
+    claim->SetWritten();
+    RETURN_IF_ERROR(target_.Seal(record));
+    parts_[generation] = extent;
+    return absl::OkStatus();
+  }
+  static std::byte FillOf(Generation generation) {
+    return std::byte{static_cast<uint8_t>(generation.counter())};
+  }
+
+  void Pin() {
+    viewer_.Release();
+    pinned_extent_ = {};
+    const Generation generation = AnyGeneration();
+    const auto part = parts_.find(generation);
+    if (part == parts_.end()) return;
+    viewer_.Hold(generation);
+    pinned_ = generation;
+    pinned_extent_ = part->second;
+  }
+
+  void CheckPool() {
+    for (const auto& [generation, extent] : parts_) {
+      MP_CHECK(pool_.IsReadable(generation, extent), "lost", ToString(generation));
+    }
+    if (pinned_extent_.length == 0) return;
+    const std::byte* bytes = pool_.base(pinned_extent_.segment.value) + pinned_extent_.offset;
+    MP_CHECK(std::all_of(bytes + kPartHeaderBytes, bytes + pinned_extent_.length,
+                         [&](std::byte byte) { return byte == FillOf(pinned_); }),
+             "the bytes of a view have changed");
+  }
+
+  ByteFeed& feed_;
+  absl::Time now_ = absl::UnixEpoch() + absl::Seconds(100);
+  metrics::Registry registry_;
+  LinkMetrics link_metrics_{registry_};
+  ServeMetrics serve_metrics_{registry_};
+  TestPool pool_{kSegments, {.seal_reports_max = 8}};
+  NodeTarget target_{Incarnation{1}, pool_.index(), serve_metrics_};
+  FakeViewer viewer_;
+  MasterLink link_{{.name = "n1",
+                    .incarnation = Incarnation{1},
+                    .host_id = "host",
+                    .rack = {},
+                    .tcp_address = "10.0.0.1:7",
+                    .shm_path = {}},
+                   {.masters = {"a:1", "b:2"}, .parts_per_message = kPartsPerMessage},
+                   pool_.index(),
+                   link_metrics_,
+                   Random(1),
+                   Logger::Null()};
+  Term newest_seen_;
+  uint32_t puts_ = 0;
+  std::map<Generation, Extent> parts_;     // sealed, and neither freed nor overwritten
+  std::map<Generation, Extent> reported_;  // what the master was told of
+  Generation pinned_;
+  Extent pinned_extent_;
+};
+
+}  // namespace
+}  // namespace moonpool::storage_node
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  moonpool::ByteFeed feed(data, size);
+  moonpool::storage_node::Scene scene(feed);
+  while (!feed.empty()) scene.Step();
+  scene.End();
+  return 0;
+}
