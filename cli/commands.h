@@ -18,4 +18,7 @@ void AddForgetCommand(CLI::App& app, Session& session);
 void AddReplayCommand(CLI::App& app, Session& session);
 void AddBenchCommand(CLI::App& app, Session& session);
 
+// All of them, in the order of the help.
+void AddAllCommands(CLI::App& app, Session& session);
+
 }  // namespace moonpool::cli

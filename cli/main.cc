@@ -37,18 +37,7 @@ int Main(int argc, char** argv) {
   app.get_formatter()->column_width(28);
   AddConnectionOptions(app, session);
   AddJsonFlag(app, session);
-  AddDevCommand(app, session);
-  AddStatusCommand(app, session);
-  AddNodesCommand(app, session);
-  AddObjectsCommand(app, session);
-  AddPutCommand(app, session);
-  AddGetCommand(app, session);
-  AddExistsCommand(app, session);
-  AddRmCommand(app, session);
-  AddWhyCommand(app, session);
-  AddForgetCommand(app, session);
-  AddReplayCommand(app, session);
-  AddBenchCommand(app, session);
+  AddAllCommands(app, session);
   const absl::StatusOr<std::string> to_print = ParseCommandLine(app, argc, argv);
   if (!to_print.ok()) {
     session.json = WantsJson(argc, argv);
