@@ -1,12 +1,14 @@
 #include "master/options.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/config/units.h"
 #include "common/error.h"
-#include "common/status_macros.h"
 #include "master/core/eviction/registry.h"
-#include "master/core/eviction/slot_table.h"
 
 namespace moonpool::master {
 namespace {
@@ -42,7 +44,9 @@ void DescribeServer(MasterOptions& options, ConfigTable& table) {
 
 void DescribePool(CoreOptions& core, ConfigTable& table) {
   table.Group("Pool");
-  table.Text("eviction.policy", &core.eviction_policy, EvictionHelp());
+  std::vector<std::string> policies;
+  for (const PolicyInfo& policy : EvictionPolicies()) policies.emplace_back(policy.name);
+  table.Choice("eviction.policy", &core.eviction_policy, std::move(policies), EvictionHelp());
   table.Duration("grant.max", &core.max_grant, kShort,
                  "Longest time that a writer has from the grant to the commit.");
   table.Duration(
@@ -96,9 +100,6 @@ void Describe(MasterOptions& options, ConfigTable& table) {
 }
 
 absl::Status Validate(const MasterOptions& options) {
-  SlotTable slots;
-  RETURN_IF_ERROR(Annotate(MakeEvictionPolicy(options.core.eviction_policy, slots).status(),
-                           "--eviction-policy"));
   if (options.handlers.session_timeout < 2 * options.handlers.heartbeat_interval) {
     return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
                      "--node-session-timeout is less than two times --node-heartbeat",

@@ -234,6 +234,18 @@ void ConfigTable::AddChoice(absl::string_view key, std::vector<std::string> name
   FinishRow(row);
 }
 
+void ConfigTable::Choice(absl::string_view key, std::string* field,
+                         std::vector<std::string> choices, absl::string_view help) {
+  AddChoice(
+      key, choices, [field, choices](size_t index) { *field = choices[index]; },
+      [field, choices] {
+        const auto found = std::find(choices.begin(), choices.end(), *field);
+        MP_CHECK(found != choices.end(), "the default is none of the choices", *field);
+        return static_cast<size_t>(found - choices.begin());
+      },
+      help);
+}
+
 void ConfigTable::Positional(absl::string_view name, std::string* field, absl::string_view help) {
   positionals_.push_back({std::string(name), std::string(help), field, nullptr, true});
 }

@@ -94,6 +94,10 @@ class ConfigTable {
   void Choice(absl::string_view key, E* field, std::vector<std::pair<std::string, E>> choices,
               absl::string_view help);
 
+  // The same for a field that holds the name itself.
+  void Choice(absl::string_view key, std::string* field, std::vector<std::string> choices,
+              absl::string_view help);
+
   // Arguments without a flag, in this order; optional ones after required ones, the rest last.
   void Positional(absl::string_view name, std::string* field, absl::string_view help);
   void OptionalPositional(absl::string_view name, std::string* field, absl::string_view help);
@@ -152,6 +156,7 @@ class ConfigTable {
   const ConfigRow* FindFlag(absl::string_view flag) const;
   absl::Status UnknownFlag(absl::string_view flag) const;
   absl::Status UnknownKey(absl::string_view key) const;
+  bool IsGroup(absl::string_view key) const;
   absl::StatusOr<CommandLine> ReadCommandLine(absl::Span<const std::string> args) const;
   absl::Status ReadFlag(absl::Span<const std::string> args, size_t& index, CommandLine& line) const;
   absl::Status ApplyFlag(const FlagUse& use) const;

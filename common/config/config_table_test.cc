@@ -165,6 +165,18 @@ TEST(Config, TomlErrorsNameFileLineKeyAndWhatIsAllowed) {
   EXPECT_THAT(f.TomlError("heartbeat.interval = '1h'"), HasSubstr("allowed 10ms..1m"));
   EXPECT_THAT(f.TomlError("memory.watermark = nan"), HasSubstr("out of range, allowed 0.1..1"));
   EXPECT_THAT(f.TomlError("name = 2026-01-01"), HasSubstr("t.toml:1: name: neither"));
+  EXPECT_THAT(f.TomlError("[dada]"), HasSubstr("t.toml:1: unknown key dada"));
+  EXPECT_THAT(f.TomlError("name = {}"), HasSubstr("t.toml:1: name: neither"));
+  EXPECT_THAT(f.table.ApplyToml("[data]\n[memory]\n", "t.toml"), IsOk()) << "nothing is set";
+}
+
+TEST(Config, KeysOfManyPartsAreRefused) {
+  Fixture f;
+  std::string deep = "a";
+  for (int i = 0; i < 200'000; ++i) deep += ".a";
+  EXPECT_EQ(f.TomlError("\n" + deep + " = 1"), "t.toml:2: longer than 4096 bytes");
+  EXPECT_EQ(f.TomlError("[" + deep + "]"), "t.toml:1: longer than 4096 bytes");
+  EXPECT_THAT(f.TomlError(deep.substr(0, 4090) + "a=1"), HasSubstr("unknown key a.a"));
 }
 
 TEST(Config, FlagErrorsNameTheFlag) {

@@ -10,11 +10,14 @@
 #define TOML_ASSERT_ASSUME(expr) static_assert(true)
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string_view>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/config/config_table.h"
 #include "common/config/suggest.h"
 #include "common/status_macros.h"
@@ -28,14 +31,28 @@ struct Setting {
   const toml::node* node;
 };
 
-// Tables flattened to dotted keys. The library bounds how deep they nest.
+// The library bounds how deep values nest, but not how many parts a dotted key has, and recurses
+// over them. A key is within one line.
+constexpr size_t kLineBytesMax = 4096;
+
+// The first line that is longer; 0 when none is.
+uint32_t LineTooLong(absl::string_view toml) {
+  uint32_t number = 0;
+  for (const absl::string_view line : absl::StrSplit(toml, '\n')) {
+    ++number;
+    if (line.size() > kLineBytesMax) return number;
+  }
+  return 0;
+}
+
+// Tables flattened to dotted keys; an empty one stands for itself.
 void Flatten(const toml::table& table, const std::string& prefix, std::vector<Setting>& out) {
   for (const auto& [key, node] : table) {
     const std::string dotted =
         absl::StrCat(prefix, prefix.empty() ? "" : ".", std::string(key.str()));
     if (const toml::table* inner = node.as_table(); inner != nullptr && !inner->empty()) {
       Flatten(*inner, dotted, out);
-    } else if (inner == nullptr) {
+    } else {
       out.push_back({dotted, key.source().begin.line, &node});
     }
   }
@@ -73,17 +90,28 @@ absl::Status ConfigTable::UnknownKey(absl::string_view key) const {
                       : absl::StrCat("did you mean ", nearest, "?")));
 }
 
+// Of the file: "data" when there is data.listen.
+bool ConfigTable::IsGroup(absl::string_view key) const {
+  return std::any_of(rows_.begin(), rows_.end(), [&](const ConfigRow& row) {
+    return absl::StartsWith(row.key, absl::StrCat(key, "."));
+  });
+}
+
 absl::Status ConfigTable::ApplyToml(absl::string_view toml, absl::string_view file_name) {
-  const toml::parse_result parsed = toml::parse(std::string_view(toml.data(), toml.size()));
   const auto error_at = [file_name](uint32_t line, absl::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat(file_name, ":", line, ": ", what));
   };
+  if (const uint32_t line = LineTooLong(toml); line != 0) {
+    return error_at(line, absl::StrCat("longer than ", kLineBytesMax, " bytes"));
+  }
+  const toml::parse_result parsed = toml::parse(std::string_view(toml.data(), toml.size()));
   if (parsed.failed()) {
     return error_at(parsed.error().source().begin.line, std::string(parsed.error().description()));
   }
   std::vector<Setting> settings;
   Flatten(parsed.table(), "", settings);
   for (const Setting& setting : settings) {
+    if (setting.node->is_table() && IsGroup(setting.key)) continue;
     const ConfigRow* row = FindKey(setting.key);
     if (row == nullptr) return error_at(setting.line, UnknownKey(setting.key).message());
     const std::optional<ConfigValue> value = ValueOf(*setting.node);
