@@ -13,6 +13,7 @@
 #include <set>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
@@ -31,6 +32,8 @@ namespace {
 // headers there are.
 constexpr size_t kRequestBytesMax = 64 * 1024;
 constexpr int kBacklog = 64;
+// What a connection has to get its request through in when others wait.
+constexpr absl::Duration kAskingTime = absl::Milliseconds(20);
 
 // The connection as the library reads and writes it. Its own stream bounds each read and each
 // write, which leaves a peer that trickles all the time it wants; here one deadline is for all.
@@ -108,10 +111,12 @@ class Connection final : public httplib::Stream {
 };
 
 // The library's pool has a queue without end. Here the thread that accepts waits for a free worker
-// before it hands a connection on, and newcomers wait in the kernel's backlog.
+// before it hands a connection on, and newcomers wait in the kernel's backlog. While it waits it
+// calls `make_room` now and then.
 class Workers final : public httplib::TaskQueue {
  public:
-  explicit Workers(size_t count) : free_(count), pool_(count) {}
+  Workers(size_t count, std::function<void()> make_room)
+      : make_room_(std::move(make_room)), free_(count), pool_(count) {}
 
   void enqueue(std::function<void()> task) override {
     Take();
@@ -126,7 +131,8 @@ class Workers final : public httplib::TaskQueue {
  private:
   void Take() {
     const auto has_free = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return free_ > 0; };
-    absl::MutexLock lock(&mutex_, absl::Condition(&has_free));
+    absl::MutexLock lock(&mutex_);
+    while (!mutex_.AwaitWithTimeout(absl::Condition(&has_free), kAskingTime)) make_room_();
     --free_;
   }
 
@@ -135,6 +141,7 @@ class Workers final : public httplib::TaskQueue {
     ++free_;
   }
 
+  const std::function<void()> make_room_;
   absl::Mutex mutex_;
   size_t free_ ABSL_GUARDED_BY(mutex_);
   httplib::ThreadPool pool_;
@@ -163,7 +170,7 @@ class HttpServer::Listener final : private httplib::Server {
     });
     new_task_queue = [this] {
       is_listening_.Notify();
-      return new Workers(options_.connections_max);
+      return new Workers(options_.connections_max, [this] { EndOldestAsking(); });
     };
   }
 
@@ -198,10 +205,15 @@ class HttpServer::Listener final : private httplib::Server {
     if (Admit(fd)) {
       Connection connection(fd, options_.connection_timeout);
       bool is_closed = false;
-      // Ranges would let one short request ask for many copies of the body.
+      // Called when the headers are complete. Ranges would let one short request ask for many
+      // copies of the body.
       process_request(connection, /*close_connection=*/true, is_closed,
-                      [](httplib::Request& request) { request.ranges.clear(); });
+                      [this, fd](httplib::Request& request) {
+                        request.ranges.clear();
+                        EndAsking(fd);
+                      });
       connection.Finish();
+      EndAsking(fd);
       absl::MutexLock lock(&mutex_);
       connections_.erase(fd);
     }
@@ -211,8 +223,23 @@ class HttpServer::Listener final : private httplib::Server {
 
   bool Admit(int fd) {
     absl::MutexLock lock(&mutex_);
-    if (!is_stopping_) connections_.insert(fd);
-    return !is_stopping_;
+    if (is_stopping_) return false;
+    connections_.insert(fd);
+    asking_.push_back({fd, clock_.Now()});
+    return true;
+  }
+
+  void EndAsking(int fd) {
+    absl::MutexLock lock(&mutex_);
+    std::erase_if(asking_, [fd](const Asking& asking) { return asking.fd == fd; });
+  }
+
+  // Connections that ask for nothing must not keep those that do from being served.
+  void EndOldestAsking() {
+    absl::MutexLock lock(&mutex_);
+    if (asking_.empty() || clock_.Now() - asking_.front().since < kAskingTime) return;
+    shutdown(asking_.front().fd, SHUT_RDWR);
+    asking_.erase(asking_.begin());
   }
 
   void EndConnections() {
@@ -240,12 +267,20 @@ class HttpServer::Listener final : private httplib::Server {
     return {.status = 404, .body = std::move(known)};
   }
 
+  struct Asking {
+    int fd;
+    absl::Time since;
+  };
+
   const HttpOptions& options_;
   const std::map<std::string, HttpHandler>& handlers_;
+  const SteadyClock clock_;
   absl::Notification is_listening_;
   absl::Mutex mutex_;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<int> connections_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Asking> asking_
+      ABSL_GUARDED_BY(mutex_);  // their request is not complete; oldest first
   std::thread thread_;
 };
 

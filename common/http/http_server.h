@@ -9,8 +9,8 @@
 //
 // GET and HEAD only, one request per connection, no TLS: it is bound to loopback unless told
 // otherwise. cpp-httplib does the protocol, and only http_server.cc sees it. Connections, request
-// length and the time a peer may take are bounded, so that a slow or hostile one cannot keep a
-// probe from its answer for long.
+// length and the time a peer may take are bounded, and while others wait, those whose request is
+// not there within 20 ms are closed, the oldest first: silent ones cannot keep a probe waiting.
 #pragma once
 
 #include <cstddef>

@@ -157,6 +157,16 @@ TEST(HttpServer, SilentPeersAreClosedAndOthersServedMeanwhile) {
   EXPECT_THAT(ReadToEnd(silent_two), IsEmpty());
 }
 
+TEST(HttpServer, AProbeIsAnsweredBesideManyIdleConnections) {
+  HttpServer server({.connections_max = 2, .connection_timeout = absl::Hours(1)});
+  server.Handle("/healthz", [](const HttpRequest&) { return HttpResponse{.body = "fine"}; });
+  ASSERT_THAT(server.Start(), IsOk());
+  std::vector<int> idle;
+  for (int i = 0; i < 20; ++i) idle.push_back(Connect(server.address()));
+  EXPECT_THAT(Ask(server, "GET /healthz HTTP/1.1\r\n\r\n"), HasSubstr("fine"));
+  for (const int fd : idle) close(fd);
+}
+
 TEST(HttpServer, TricklingDoesNotExtendTheDeadline) {
   HttpServer server({.connections_max = 1, .connection_timeout = absl::Milliseconds(100)});
   server.Handle("/x", [](const HttpRequest&) { return HttpResponse{.body = "yes"}; });
