@@ -8,7 +8,7 @@
 #include "cli/dev_cluster/stop_fd.h"
 #include "cli/values.h"
 #include "common/error.h"
-#include "common/standard_output.h"
+#include "common/standard_files.h"
 #include "common/status_macros.h"
 
 namespace moonpool::cli {

@@ -7,7 +7,7 @@
 #include "cli/output/key_text.h"
 #include "cli/values.h"
 #include "common/error.h"
-#include "common/standard_output.h"
+#include "common/standard_files.h"
 #include "common/status_macros.h"
 
 namespace moonpool::cli {

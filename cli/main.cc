@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/usage.h"
+#include "common/standard_files.h"
 #include "common/version.h"
 
 namespace moonpool::cli {
@@ -51,4 +52,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace moonpool::cli
 
-int main(int argc, char** argv) { return moonpool::cli::Main(argc, argv); }
+int main(int argc, char** argv) {
+  moonpool::HoldStandardFiles();
+  return moonpool::cli::Main(argc, argv);
+}

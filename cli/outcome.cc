@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
 #include "common/error.h"
-#include "common/standard_output.h"
+#include "common/standard_files.h"
 
 namespace moonpool::cli {
 namespace {

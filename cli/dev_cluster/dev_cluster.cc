@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 
@@ -59,7 +61,9 @@ absl::Status DevCluster::MakeRunDir() {
   // Short, since the path of a Unix socket has at most 107 characters.
   std::string path = "/tmp/moonpool-dev-XXXXXX";
   if (mkdtemp(path.data()) == nullptr) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("make a run directory ", path));
+    return MakeError(absl::ErrnoToStatusCode(errno), ErrorReason::kUnspecified,
+                     absl::StrCat("make a run directory ", path, ": ", std::strerror(errno)),
+                     {.hint = "make /tmp writable, with some room for logs and sockets"});
   }
   run_dir_ = path;
   return absl::OkStatus();

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/standard_output.h"
+#include "common/standard_files.h"
 #include "common/status_macros.h"
 
 namespace moonpool {
@@ -60,6 +60,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> Program::StartOperations(
 
 int RunProgram(CommandLine command_line, ConfigTable& table, const LogOptions& log,
                const std::function<absl::Status(Program&)>& body) {
+  HoldStandardFiles();
   const std::vector<std::string> args(command_line.argv + 1, command_line.argv + command_line.argc);
   const char* default_file = std::getenv("MOONPOOL_CONFIG");
   const auto outcome = table.Parse(args, default_file == nullptr ? "" : default_file);
