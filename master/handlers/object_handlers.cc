@@ -42,8 +42,9 @@ class WaitingRemove final : public Waiter {
     AnswerUnconfirmed(
         MakeError(absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline,
                   "gone for readers, but not every holder has confirmed yet",
-                  {.hint = "repeat the call to learn when they have; `moonpool forget "
-                           "NODE` if one will never come back"}));
+                  {.hint = "repeat the call to learn when they have, since until then a restart of "
+                           "the master undoes it; `moonpool forget NODE` if one will never come "
+                           "back"}));
   }
   void Fail(const absl::Status& status, absl::Time) override { std::move(done_)(status, {}); }
 
