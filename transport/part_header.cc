@@ -28,6 +28,13 @@ absl::Status Damaged(absl::string_view what) {
                    {.hint = "read another replica"});
 }
 
+absl::Status SupersededMeanwhile(Generation generation) {
+  return MakeError(
+      absl::StatusCode::kNotFound, ErrorReason::kStaleGeneration,
+      absl::StrCat("generation ", ToString(generation), " was superseded while it was read"),
+      {.hint = "locate the key again"});
+}
+
 absl::Status NotTheOwner(Generation wanted, Generation found) {
   return MakeError(absl::StatusCode::kNotFound, ErrorReason::kStaleGeneration,
                    absl::StrCat("generation ", ToString(wanted), " no longer owns the extent (",
@@ -127,10 +134,16 @@ absl::Status CheckStillOwned(Generation generation, const std::byte* part) {
   // What was copied was loaded before the generation is.
   std::atomic_thread_fence(std::memory_order_acquire);
   if (LoadPartGeneration(part) == generation) return absl::OkStatus();
-  return MakeError(
-      absl::StatusCode::kNotFound, ErrorReason::kStaleGeneration,
-      absl::StrCat("generation ", ToString(generation), " was superseded while it was read"),
-      {.hint = "locate the key again"});
+  return SupersededMeanwhile(generation);
+}
+
+absl::Status CheckStillOwned(const PartHeader& header, const Extent& extent,
+                             const std::byte* part) {
+  RETURN_IF_ERROR(CheckStillOwned(header.generation, part));
+  const absl::StatusOr<PartHeader> now =
+      CheckPartHeader(header.generation, extent, absl::MakeConstSpan(part, kPartHeaderBytes));
+  if (now.ok() && *now == header) return absl::OkStatus();
+  return SupersededMeanwhile(header.generation);
 }
 
 }  // namespace moonpool::transport

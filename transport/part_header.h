@@ -65,10 +65,13 @@ void RestorePartHeader(Generation generation, std::byte* to);
 // of a viewer that pins and then looks, and an owner that invalidates and then looks for pins, at
 // least one sees the other.
 Generation LoadPartGeneration(const std::byte* from);
-// After the bytes behind the header at `part` were copied: OK when all of them were still that
-// generation's, since an owner invalidates the header before its first byte is written.
-// NOT_FOUND/STALE_GENERATION otherwise, and rarely without need (a claim that is about to be
-// refused).
+// For a reader that has the memory mapped and cannot ask its target. After the bytes behind the
+// header at `part` were copied: OK when all of them were still that generation's, since an owner
+// invalidates the header before its first byte is written. NOT_FOUND/STALE_GENERATION otherwise,
+// and rarely without need (a claim that is about to be refused).
 absl::Status CheckStillOwned(Generation generation, const std::byte* part);
+// The same, where nothing else would tell: the header is, to the last byte, the one that was read
+// first. Its generation alone may also stand in the payload of a next owner of another shape.
+absl::Status CheckStillOwned(const PartHeader& header, const Extent& extent, const std::byte* part);
 
 }  // namespace moonpool::transport

@@ -54,7 +54,10 @@ class Target {
   // Header and payload of a sealed part, as they stand in memory. NOT_FOUND/STALE_GENERATION
   // unless exactly this generation owns exactly this extent and it is sealed. The memory stays
   // mapped for the target's life, but its bytes may get a newer owner at any moment: the reader's
-  // checksum finds that, or whoever copies them looks at the header again (CheckStillOwned).
+  // checksum finds that, or whoever copies them calls this again afterwards. OK then means that all
+  // of the copy is this generation's: an owner is entered, under the same lock, before its first
+  // byte is written, and what was loaded before this call takes the lock cannot come from a write
+  // after this call has released it.
   virtual absl::StatusOr<ConstBytes> OpenRead(Generation generation, const Extent& extent) = 0;
 
   // Takes the extent for a generation. Older owners of any of its bytes are superseded (their

@@ -119,12 +119,10 @@ uint64_t ShmChannel::CopySome(uint64_t bytes_max) {
 // Everything is copied. With a checksum that matches the header, the bytes are right whatever has
 // happened to the part since; without, it must still be the same owner's.
 absl::Status ShmChannel::Judge(const ReadOp& op) const {
-  absl::Status payload = absl::OkStatus();
-  if (op.verify) {
-    payload = CheckPayload(op.header, checksum_.Finish());
-    if (payload.ok()) return payload;
-  }
-  RETURN_IF_ERROR(CheckStillOwned(op.generation, peer_->Readable(op.extent).data()));
+  const std::byte* const part = peer_->Readable(op.extent).data();
+  if (!op.verify) return CheckStillOwned(op.header, op.extent, part);
+  const absl::Status payload = CheckPayload(op.header, checksum_.Finish());
+  if (!payload.ok()) RETURN_IF_ERROR(CheckStillOwned(op.generation, part));
   return payload;
 }
 

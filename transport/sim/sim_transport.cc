@@ -265,7 +265,7 @@ class SimChannel final : public Channel, private transport::ViewSource {
           flight->bytes[fabric.random().Below(flight->bytes.size())] ^= std::byte{0x10};
         }
         Answer(flight, flight->confirm
-                           ? transport::CheckStillOwned(flight->generation, bytes.data())
+                           ? server->target->OpenRead(flight->generation, flight->extent).status()
                            : absl::OkStatus());
       });
     }

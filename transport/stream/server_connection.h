@@ -117,8 +117,7 @@ class ServerConnection {
 
   struct SentPart {
     uint64_t request_id;
-    Generation generation;
-    ConstBytes part;
+    ExtentRequest read;
   };
 
   const ConnectionScope scope_;

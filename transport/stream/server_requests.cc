@@ -81,14 +81,16 @@ void ServerConnection::OnRead(const FrameHeader& header, const ExtentRequest& re
   output_.Commit(EncodeReadOk(request_id, part->size(), output_.Reserve()));
   output_.Borrow(*part);
   output_.Commit(EncodePadding(part->size(), output_.Reserve()));
-  if ((header.flags & kFlagConfirm) != 0) unconfirmed_ = {request_id, request.generation, *part};
+  if ((header.flags & kFlagConfirm) != 0) unconfirmed_ = {request_id, request};
 }
 
 // The kernel has copied all of the part. Nothing holds its bytes meanwhile, so a peer that reads
-// slowly, or not at all, costs their next owner nothing.
+// slowly, or not at all, costs their next owner nothing. The index is asked, not the header: where
+// it stood there may be payload of the next owner, who can write there what they like.
 void ServerConnection::ConfirmRead() {
-  const SentPart sent = *std::exchange(unconfirmed_, std::nullopt);
-  Answer(FrameType::kRead, sent.request_id, CheckStillOwned(sent.generation, sent.part.data()));
+  const auto [request_id, read] = *std::exchange(unconfirmed_, std::nullopt);
+  Answer(FrameType::kRead, request_id,
+         scope_.target.OpenRead(read.generation, read.extent).status());
 }
 
 void ServerConnection::HoldClaim(const ExtentKey& key, std::shared_ptr<WriteClaim> claim,

@@ -1,5 +1,6 @@
 // Who owns the bytes: rules R2, R3 and R7 as a client sees them.
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "transport/testing/conformance_scene.h"
@@ -110,19 +111,25 @@ void LateWriterNeverTouchesTheNextOwner(ConformanceScene& scene) {
 }
 
 // A reader that computes no checksum is in the middle of the payload when a newer generation takes
-// the bytes.
-void UnverifiedReadNeverReturnsBytesOfTheNextOwner(ConformanceScene& scene) {
+// the bytes, and `before` more in front of them. Where the old header was it then writes what a
+// reader would look for.
+void TakeWhileRead(ConformanceScene& scene, uint64_t before) {
   const auto reader = scene.Connect();
   const auto writer = scene.Connect();
   ASSERT_TRUE(reader != nullptr && writer != nullptr);
   // More than the sockets between the two hold.
   constexpr size_t kLarge = 24 << 20;
   const std::vector<std::byte> old_bytes = PatternBytes(kLarge, 1);
-  const std::vector<std::byte> new_bytes = PatternBytes(kLarge, 2);
+  std::vector<std::byte> new_bytes = PatternBytes(kLarge + before, 2);
   std::vector<std::byte> got(kLarge);
   size_t refused = 0;
   for (uint32_t round = 0; round < 8; ++round) {
-    const SealRecord record = RecordAt(0, kLarge, 2 * round + 1);
+    const SealRecord record = RecordAt(before, kLarge, 2 * round + 1);
+    const SealRecord next = RecordAt(0, new_bytes.size(), 2 * round + 2);
+    if (before > 0) {
+      std::memcpy(&new_bytes[before + kGenerationAt - kPartHeaderBytes], &record.generation.value,
+                  sizeof(record.generation.value));
+    }
     ASSERT_THAT(scene.Write(*writer, record, old_bytes), IsOk());
     ReadOp read = ReadOf(record.generation, record.extent, absl::MakeSpan(got));
     read.verify = false;
@@ -135,7 +142,7 @@ void UnverifiedReadNeverReturnsBytesOfTheNextOwner(ConformanceScene& scene) {
     }));
     ASSERT_FALSE(read.done) << "the payload was to be under way";
 
-    ASSERT_THAT(scene.Write(*writer, RecordAt(0, kLarge, 2 * round + 2), new_bytes), IsOk());
+    ASSERT_THAT(scene.Write(*writer, next, new_bytes), IsOk());
     ASSERT_THAT(scene.Complete(*reader), IsOk());
     if (read.status.ok()) {
       EXPECT_TRUE(got == old_bytes);
@@ -144,10 +151,17 @@ void UnverifiedReadNeverReturnsBytesOfTheNextOwner(ConformanceScene& scene) {
       ++refused;
     }
     // The channel is none the worse for it.
-    EXPECT_THAT(scene.Read(*reader, RecordAt(0, kLarge, 2 * round + 2).generation, record.extent),
-                IsOk());
+    EXPECT_THAT(scene.Read(*reader, next.generation, next.extent), IsOk());
   }
   EXPECT_TRUE(refused == 8 || !scene.traits().is_threaded) << refused;
+}
+
+void UnverifiedReadNeverReturnsBytesOfTheNextOwner(ConformanceScene& scene) {
+  TakeWhileRead(scene, 0);
+}
+
+void UnverifiedReadIsNotDeceivedByTheNextOwnersPayload(ConformanceScene& scene) {
+  TakeWhileRead(scene, 1 << 20);
 }
 
 void AbandonedWriteGivesItsBytesUp(ConformanceScene& scene) {
@@ -230,6 +244,8 @@ std::vector<ConformanceCase> OwnershipCases() {
           {"LateWriterNeverTouchesTheNextOwner", LateWriterNeverTouchesTheNextOwner},
           {"UnverifiedReadNeverReturnsBytesOfTheNextOwner",
            UnverifiedReadNeverReturnsBytesOfTheNextOwner},
+          {"UnverifiedReadIsNotDeceivedByTheNextOwnersPayload",
+           UnverifiedReadIsNotDeceivedByTheNextOwnersPayload},
           {"AbandonedWriteGivesItsBytesUp", AbandonedWriteGivesItsBytesUp},
           {"UnknownGenerationsAreNotFound", UnknownGenerationsAreNotFound},
           {"ExtentsOutsideEverySegmentAreRefused", ExtentsOutsideEverySegmentAreRefused},
