@@ -36,9 +36,10 @@
 // A WRITE with kFlagQuiet is answered only when it fails; its SEAL, sent right behind, is answered
 // always. A READ with kFlagConfirm is answered READ_OK and, behind the padding of its payload, OK,
 // or an ERROR (NOT_FOUND/STALE_GENERATION) when the bytes got another owner before the last of them
-// was sent: what a checksum would find. HELLO and ERROR keep their layout over major versions, so
-// that a refusal can be read. The parsers trust no byte: what they return is within the limits of
-// common/types.h and ops.h.
+// was sent: what a checksum would find. A server of a minor below kConfirmMinor does not know that
+// flag, and a client does not send it there. HELLO and ERROR keep their layout over major versions,
+// so that a refusal can be read. The parsers trust no byte: what they return is within the limits
+// of common/types.h and ops.h.
 #pragma once
 
 #include <cstddef>
@@ -68,6 +69,7 @@ enum class FrameType : uint8_t {
 
 inline constexpr uint8_t kFlagQuiet = 1;    // of a WRITE
 inline constexpr uint8_t kFlagConfirm = 2;  // of a READ
+inline constexpr uint16_t kConfirmMinor = 1;
 
 // The client wants / the server grants:
 inline constexpr uint32_t kHelloMapping = 1;       // the segments' memory and a page of pins

@@ -131,6 +131,7 @@ bool ClientStream::OnHelloOk(ConstBytes body) {
   }
   if ((answer->grants & kHelloMappedWriter) == 0) mapped_ = nullptr;
   is_ready_ = true;
+  peer_confirms_ = answer->wire_minor >= kConfirmMinor;
   FinishFront(absl::OkStatus());
   return true;
 }
@@ -149,7 +150,7 @@ bool ClientStream::StartReadPayload(const FrameHeader& header, ConstBytes part_h
 void ClientStream::TakePayload() {
   while (into_.remaining() > 0 && !input().empty()) {
     const MutableBytes piece = into_.Next(input().size());
-    if (Front().read->verify) {
+    if (Front().is_verified) {
       into_checksum_.CopyAndUpdate(piece.data(), input().first(piece.size()));
     } else {
       std::memcpy(piece.data(), input().data(), piece.size());
@@ -199,7 +200,7 @@ size_t ClientStream::AnswerHeadroom() const {
   const size_t room = input_.size() - input_end_;
   size_t wanted = is_receiving_payload_ ? PaddingOf(Front().read->extent.length) : padding_;
   const bool is_in_front = is_receiving_payload_ || is_confirming_;
-  if (is_in_front && !Front().read->verify) wanted += kOkBytes;
+  if (is_in_front && !Front().is_verified) wanted += kOkBytes;
   uint64_t at = is_in_front ? head_ + 1 : head_;
   for (; at != next_ && wanted < room; ++at) {
     const Entry& entry = ring_[at % ring_.size()];
@@ -211,7 +212,7 @@ size_t ClientStream::AnswerHeadroom() const {
     wanted += kReadOkBytes;
     if (entry.read->extent.payload_bytes() > kBufferedPayloadMax) break;
     wanted += Padded(entry.read->extent.payload_bytes());
-    if (!entry.read->verify) wanted += kOkBytes;
+    if (!entry.is_verified) wanted += kOkBytes;
   }
   // What is in the input already is the beginning of the first one.
   if (!is_receiving_payload_) wanted = std::max(wanted, input_end_ + kReadOkBytes) - input_end_;
@@ -221,7 +222,7 @@ size_t ClientStream::AnswerHeadroom() const {
 void ClientStream::OnPayload(size_t bytes) {
   while (bytes > 0) {
     const MutableBytes piece = into_.Next(bytes);
-    if (Front().read->verify) into_checksum_.Update(piece);
+    if (Front().is_verified) into_checksum_.Update(piece);
     into_.Advance(piece.size());
     bytes -= piece.size();
   }
@@ -235,9 +236,9 @@ void ClientStream::FinishRead() {
   absl::Status status = part_header_.status();
   if (status.ok()) {
     op.header = *part_header_;
-    if (op.verify) status = CheckPayload(op.header, into_checksum_.Finish());
+    if (Front().is_verified) status = CheckPayload(op.header, into_checksum_.Finish());
   }
-  is_confirming_ = !op.verify;
+  is_confirming_ = !Front().is_verified;
   if (!is_confirming_) FinishFront(status);
 }
 

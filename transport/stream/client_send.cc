@@ -53,7 +53,7 @@ void ClientStream::StartEntry(Entry& entry) {
   switch (entry.kind) {
     case Kind::kHello: break;  // went out first
     case Kind::kRead:
-      request(FrameType::kRead, entry.read->verify ? 0 : kFlagConfirm, entry.read->generation,
+      request(FrameType::kRead, entry.is_verified ? 0 : kFlagConfirm, entry.read->generation,
               entry.read->extent);
       break;
     case Kind::kClaim:

@@ -53,6 +53,8 @@ absl::Status ClientStream::Add(ReadOp* op) {
   ++outstanding_;
   outstanding_bytes_ += op->extent.payload_bytes();
   Push(Kind::kRead, op, nullptr);
+  // A peer that cannot confirm, or has not said yet: the checksum tells as well.
+  At(tail_ - 1).is_verified = op->verify || !peer_confirms_;
   return absl::OkStatus();
 }
 
@@ -72,6 +74,7 @@ void ClientStream::Push(Kind kind, ReadOp* read, WriteOp* write) {
                  .id = next_id_++,
                  .read = read,
                  .write = write,
+                 .is_verified = false,
                  .output_end = UINT64_MAX,
                  .refusal = {}};
 }

@@ -80,6 +80,7 @@ class ClientStream {
     uint64_t id = 0;
     ReadOp* read = nullptr;
     WriteOp* write = nullptr;
+    bool is_verified = false;          // of a READ: by its checksum, or else by a confirmation
     uint64_t output_end = UINT64_MAX;  // it is sent when the output has got there
     absl::Status refusal;              // of the WRITE, whose SEAL is still to be answered
   };
@@ -124,6 +125,7 @@ class ClientStream {
   MappedPool* mapped_;
   absl::Status failure_;
   bool is_ready_ = false;
+  bool peer_confirms_ = false;
   size_t outstanding_ = 0;  // ops, HELLO not counted
   uint64_t outstanding_bytes_ = 0;
   uint64_t next_id_ = 1;
