@@ -78,7 +78,11 @@ absl::Status CountSlot(const CoreState& s, SlotIndex slot, Recount& count) {
   }
   if (is_granted) {
     ++count.granted;
-    if (s.grants.At(slot).min_replicas > s.ReplicaCount(slot)) return Broken("hopeless grant");
+    const OpenGrant& grant = s.grants.At(slot);
+    if (grant.min_replicas > s.ReplicaCount(slot)) return Broken("hopeless grant");
+    if (grant.generation != object.generation || s.grants.OldestOpen() > object.generation) {
+      return Broken("generation of the grant of slot ", slot);
+    }
   }
   if (object.is_leased != (s.leases.Find(slot) != nullptr)) return Broken("lease of slot ", slot);
   if (object.is_leased) ++count.leased;

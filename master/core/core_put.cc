@@ -155,7 +155,8 @@ absl::Status CoreState::OpenGrantFor(const PutContext& put, SlotIndex slot, cons
   }
   Attach(slot, std::move(parts), ByteUse::kGranted);
   const Caller& caller = put.command->caller;
-  grants.Open(slot, OpenGrant{.client_id = caller.client_id,
+  grants.Open(slot, OpenGrant{.generation = object.generation,
+                              .client_id = caller.client_id,
                               .request_id = put.command->request_id,
                               .deadline = put.now + std::min(caller.timeout, options.max_grant),
                               .min_replicas = put.min_replicas});

@@ -163,6 +163,8 @@ void CoreState::Transmit(uint64_t command_id, absl::Time now) {
   const OpenCommand& command = *commands.Find(command_id);
   const NodeRecord& node = *nodes.Find(command.node);
   FreeCommand free{.node = node.id, .session = node.session, .command_id = command_id};
+  free.newest = Generation::Of(term, counter);
+  free.oldest_open = grants.OldestOpen().value_or(Generation{free.newest.value + 1});
   free.generations.reserve(command.items.size());
   for (const FreeItem& item : command.items) free.generations.push_back(item.generation);
   sent.push_back(std::move(free));

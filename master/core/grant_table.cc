@@ -6,6 +6,7 @@ namespace moonpool::master {
 
 void GrantTable::Open(SlotIndex slot, OpenGrant grant) {
   by_deadline_.emplace(grant.deadline, slot);
+  generations_.insert(grant.generation);
   grants_.emplace(slot, std::move(grant));
 }
 
@@ -25,12 +26,18 @@ bool GrantTable::IsSealed(SlotIndex slot, SealMark mark) const {
 void GrantTable::Close(SlotIndex slot) {
   const auto grant = grants_.find(slot);
   by_deadline_.erase({grant->second.deadline, slot});
+  generations_.erase(grant->second.generation);
   grants_.erase(grant);
 }
 
 std::optional<SlotIndex> GrantTable::Due(absl::Time now) const {
   if (by_deadline_.empty() || by_deadline_.begin()->first > now) return std::nullopt;
   return by_deadline_.begin()->second;
+}
+
+std::optional<Generation> GrantTable::OldestOpen() const {
+  if (generations_.empty()) return std::nullopt;
+  return *generations_.begin();
 }
 
 }  // namespace moonpool::master

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/time/time.h"
+#include "common/types.h"
 #include "master/core/eviction/slot_table.h"
 
 namespace moonpool::master {
@@ -21,6 +22,7 @@ struct SealMark {
 };
 
 struct OpenGrant {
+  Generation generation;
   uint64_t client_id = 0;
   uint64_t request_id = 0;
   absl::Time deadline;
@@ -40,12 +42,15 @@ class GrantTable {
   void Close(SlotIndex slot);
   // A granted slot whose deadline has come, the earliest first. The caller closes it.
   std::optional<SlotIndex> Due(absl::Time now) const;
+  // Never falls: what is opened later is newer.
+  std::optional<Generation> OldestOpen() const;
 
   size_t size() const { return grants_.size(); }
 
  private:
   absl::flat_hash_map<SlotIndex, OpenGrant> grants_;  // never iterated
   absl::btree_set<std::pair<absl::Time, SlotIndex>> by_deadline_;
+  absl::btree_set<Generation> generations_;
 };
 
 }  // namespace moonpool::master

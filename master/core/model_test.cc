@@ -263,7 +263,7 @@ class Model {
 
   void CarryOut(FakeNode& node) {
     for (const FreeCommand& command : std::exchange(node.inbox, {})) {
-      for (const Generation generation : command.generations) node.Free(generation);
+      node.Free(command);
       core_->CommandResult(node.id, command.session, command.command_id, absl::OkStatus(), now_);
     }
   }

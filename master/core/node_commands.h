@@ -89,6 +89,9 @@ struct FreeCommand {
   SessionId session = {};
   uint64_t command_id = 0;
   std::vector<Generation> generations = {};
+  // Of all grants, when it was sent. Nothing below the oldest open one may be written any more.
+  Generation oldest_open = {};
+  Generation newest = {};
 };
 // What is to be done outside after commands were applied.
 struct Effects {

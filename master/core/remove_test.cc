@@ -47,6 +47,53 @@ TEST(Remove, OfABatchSendsEachNodeOneCommand) {
   EXPECT_EQ(pool.core.TakeEffects().removes_done.size(), 3u);
 }
 
+TEST(Remove, TheNodesAreToldWhichGrantsAreOpen) {
+  CoreFixture pool;
+  pool.AddNode("n1", 10 * kBlock);
+  const auto told_of_removed = [&](absl::string_view key) {
+    EXPECT_THAT(pool.Remove(key).status, IsOk());
+    FreeCommand last;
+    for (const FreeCommand& free : pool.TakeFrees()) {
+      pool.Confirm(free);
+      last = free;
+    }
+    return last;
+  };
+  const Grant first = pool.Grab("first", 10);
+  const Grant second = pool.Grab("second", 10);
+  for (const char* key : {"a", "b", "c"}) ASSERT_THAT(pool.Put(key, 10), IsOk());
+  const Grant last = pool.Grab("last", 10);
+  FreeCommand free = told_of_removed("a");
+  EXPECT_EQ(free.oldest_open, first.generation);
+  EXPECT_EQ(free.newest, last.generation);
+  ASSERT_THAT(pool.Commit(second), IsOk());
+  EXPECT_EQ(told_of_removed("b").oldest_open, first.generation);
+  ASSERT_THAT(pool.Abort(first), IsOk());
+  EXPECT_EQ(told_of_removed("c").oldest_open, last.generation);
+  pool.Advance(absl::Hours(1));  // its deadline
+  free = told_of_removed("second");
+  EXPECT_EQ(free.newest, last.generation);
+  EXPECT_EQ(free.oldest_open, Generation{last.generation.value + 1}) << "none is open";
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
+TEST(Remove, ARepeatedCommandSaysWhatIsOpenNow) {
+  CoreFixture pool;
+  const NodeHandle n1 = pool.AddNode("n1", 10 * kBlock);
+  ASSERT_THAT(pool.Put("a", 10), IsOk());
+  const Grant early = pool.Grab("early", 10);
+  EXPECT_THAT(pool.Remove("a").status, IsOk());
+  EXPECT_EQ(pool.TakeFrees().at(0).oldest_open, early.generation);
+  ASSERT_THAT(pool.Commit(early), IsOk());
+  const Grant late = pool.Grab("late", 10);
+  pool.Disconnect(n1);
+  pool.Register(n1.description);
+  const auto again = pool.TakeFrees();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_GE(again[0].oldest_open, early.generation);
+  EXPECT_GE(again[0].newest, late.generation);
+}
+
 TEST(Remove, UnconfirmedBlocksTheReturnOfTheObject) {
   CoreFixture pool;
   const NodeHandle n1 = pool.AddNode("n1", 10 * kBlock);

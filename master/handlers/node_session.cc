@@ -223,6 +223,8 @@ void NodeSession::SendFree(const FreeCommand& command) {
   auto* generations = out->mutable_free()->mutable_generations();
   generations->Reserve(static_cast<int>(command.generations.size()));
   for (const Generation generation : command.generations) generations->Add(generation.value);
+  out->mutable_free()->set_oldest_open(command.oldest_open.value);
+  out->mutable_free()->set_newest(command.newest.value);
   queued_generations_ += 1 + command.generations.size();
   Queue(std::move(message));
 }

@@ -304,7 +304,10 @@ TEST_F(NodeSessionTest, CommandsAreRepeatedUntilTheyAreConfirmed) {
   node.Drain();
   ASSERT_EQ(node.received.size(), 1u);
   const uint64_t id = node.received[0].command().command_id();
-  EXPECT_EQ(node.received[0].command().free().generations_size(), 1);
+  const v1::Free& free = node.received[0].command().free();
+  ASSERT_EQ(free.generations_size(), 1);
+  EXPECT_EQ(free.newest(), free.generations(0));
+  EXPECT_EQ(free.oldest_open(), free.newest() + 1) << "it was committed";
   EXPECT_EQ(node.received[0].command().term(), 7u);
   for (uint64_t i = 0; i < 6; ++i) {
     Advance(absl::Seconds(1));

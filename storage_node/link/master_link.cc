@@ -220,6 +220,16 @@ absl::Status MasterLink::Execute(const v1::Command& command) {
     return MakeError(StatusCode::kUnimplemented, ErrorReason::kPeerVersion,
                      "this node does not know the command", {.hint = "upgrade the node"});
   }
+  const GrantWindow window{.oldest_open = Generation{command.free().oldest_open()},
+                           .newest = Generation{command.free().newest()}};
+  if (window.newest.term() > Term{command.term()} ||
+      window.oldest_open.value > window.newest.value + 1) {
+    metrics_.refused_commands.Increment();
+    return MakeError(
+        StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
+        absl::StrCat("grants from ", ToString(window.oldest_open), " to ", ToString(window.newest),
+                     " are not those of term ", command.term()));
+  }
   std::vector<Generation> generations;
   generations.reserve(static_cast<size_t>(command.free().generations_size()));
   for (const uint64_t value : command.free().generations()) {
@@ -228,7 +238,7 @@ absl::Status MasterLink::Execute(const v1::Command& command) {
     // refused ever after, so enough of these would shut out every writer to come.
     if (generation.term() <= Term{command.term()}) generations.push_back(generation);
   }
-  ASSIGN_OR_RETURN(const uint64_t freed, index_.Free(generations));
+  ASSIGN_OR_RETURN(const uint64_t freed, index_.Free(generations, window));
   metrics_.freed_parts.Increment(freed);
   return absl::OkStatus();
 }

@@ -321,6 +321,29 @@ TEST_F(MasterLinkTest, ACommandOfAnOlderTermIsRefusedAndOneOfANewerRaisesTheTerm
   EXPECT_EQ(metrics_.refused_commands.value(), 1u);
 }
 
+TEST_F(MasterLinkTest, WhatIsOlderThanTheOpenGrantsOfTheMasterIsNotWritten) {
+  GoLive(5);
+  const auto status_of = [&](Generation oldest_open, Generation newest, uint32_t term) {
+    v1::MasterMessage message = Free(1, term, {});
+    message.mutable_command()->mutable_free()->set_oldest_open(oldest_open.value);
+    message.mutable_command()->mutable_free()->set_newest(newest.value);
+    return StatusFromProto(Receive(message).send[0].command_result().status());
+  };
+  EXPECT_THAT(status_of(Gen(4, 90), Gen(4, 99), 4),
+              Fails(StatusCode::kFailedPrecondition, ErrorReason::kStaleTerm));
+  // Nobody can have granted these: they would refuse what is granted next.
+  const auto is_bad = Fails(StatusCode::kInvalidArgument, ErrorReason::kBadArgument);
+  EXPECT_THAT(status_of(Gen(5, 11), Gen(5, 9), 5), is_bad);
+  EXPECT_THAT(status_of(Gen(6, 1), Gen(6, 9), 5), is_bad);
+  EXPECT_THAT(status_of(Generation{~uint64_t{0}}, Generation{~uint64_t{0}}, 5), is_bad);
+  EXPECT_THAT(pool_.Put(Gen(5, 1), At(0, 128), "a"), IsOk());
+
+  EXPECT_THAT(status_of(Gen(5, 10), Gen(5, 9), 5), IsOk()) << "none is open";
+  EXPECT_THAT(pool_.Put(Gen(5, 9), At(128, 128), "b"),
+              Fails(StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration));
+  EXPECT_THAT(pool_.Put(Gen(5, 10), At(128, 128), "b"), IsOk());
+}
+
 TEST_F(MasterLinkTest, ATermThatHasRisenIsLearntFromAnAcknowledgement) {
   GoLive(5);
   v1::MasterMessage told;

@@ -81,10 +81,13 @@ absl::Status ExtentIndex::Seal(const transport::SealRecord& record) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> ExtentIndex::Free(absl::Span<const Generation> generations) {
+absl::StatusOr<uint64_t> ExtentIndex::Free(absl::Span<const Generation> generations,
+                                           const GrantWindow& window) {
   uint64_t freed = 0;
   absl::Status status;
-  for (const auto& segment : segments_) status.Update(segment->Free(generations, freed));
+  for (const auto& segment : segments_) {
+    status.Update(segment->Free(generations, window, freed));
+  }
   if (!status.ok()) return Annotate(status, "write the free down");
   return freed;
 }

@@ -60,7 +60,10 @@ class ExtentIndex {
   // Forgets what these generations own and invalidates the headers; unknown ones are fine. Pinned
   // bytes stay as they are, and taken, until they are released. Returns the number of parts
   // forgotten; an error when the journal could not write it down (they are forgotten all the same).
-  absl::StatusOr<uint64_t> Free(absl::Span<const Generation> generations);
+  // None of them is written again, nor anything below the window. The window is that of a master of
+  // the newest term: an older one knows nothing of the grants of the next.
+  absl::StatusOr<uint64_t> Free(absl::Span<const Generation> generations,
+                                const GrantWindow& window = {});
 
   // Refuses generations of older terms from now on. The terms come from masters only, never from
   // writers: a leader grants nothing here before this node has answered it in its term, and a

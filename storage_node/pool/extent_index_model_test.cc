@@ -83,7 +83,8 @@ class Model {
     DropForgotten();
   }
 
-  void Free(Generation generation) {
+  void Free(Generation generation, const GrantWindow& window) {
+    open_from_ = std::max(open_from_, window.oldest_open);
     freed_.insert(generation);
     for (auto& [id, part] : parts_) {
       if (part.generation == generation) part.is_forgotten = true;
@@ -106,7 +107,7 @@ class Model {
 
  private:
   bool IsOver(Generation generation) const {
-    return generation.term() < term_ || freed_.contains(generation);
+    return generation.term() < term_ || generation < open_from_ || freed_.contains(generation);
   }
   static uint64_t First(const Extent& extent) { return extent.offset / kGranule; }
   static uint64_t Last(const Extent& extent) { return (extent.end() + kGranule - 1) / kGranule; }
@@ -164,6 +165,7 @@ class Model {
   int last_id_ = 0;
   Generation held_;
   std::set<Generation> freed_;
+  Generation open_from_;
   Term term_;
 };
 
@@ -259,8 +261,14 @@ class Rehearsal {
   void Free() {
     const Generation generation = SomeGeneration();
     const Generation generations[] = {generation};
-    ASSERT_THAT(pool_.index().Free(generations), IsOk());
-    model_.Free(generation);
+    GrantWindow window{.oldest_open = Gen(1 + term_, 1),
+                       .newest = Gen(1 + term_, static_cast<uint32_t>(last_))};
+    // Seldom, so that older writers go on to meet newer ones.
+    if (random_.OneIn(10)) {
+      window.oldest_open = Generation{window.newest.value + 1 - random_.Below(last_ / 4 + 1)};
+    }
+    ASSERT_THAT(pool_.index().Free(generations, window), IsOk());
+    model_.Free(generation, window);
   }
 
   void Hold() {

@@ -7,12 +7,14 @@
 #include "common/testing/status_matchers.h"
 #include "storage_node/pool/freed_generations.h"
 #include "storage_node/pool/testing/test_pool.h"
+#include "transport/part_header.h"
 
 namespace moonpool::storage_node {
 namespace {
 
 using absl::StatusCode;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using transport::SealRecord;
@@ -244,15 +246,89 @@ TEST(ExtentIndex, WhatWasFreedIsNotWrittenAgain) {
   EXPECT_THAT(pool.Put(Gen(1, 4), At(0, 128), "a"), IsOk());
 }
 
+TEST(ExtentIndex, AnOpenGrantIsWrittenHoweverMuchIsFreedMeanwhile) {
+  TestPool pool;
+  constexpr uint32_t kFrees = 100'000;
+  const auto is_refused = Fails(StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration);
+  ASSERT_OK_AND_ASSIGN(const auto writing, pool.Claim(Gen(1, 1), At(0, 128)));
+  // Sealed by a peer that made its generation up: the master has never granted it.
+  const Generation forged[] = {Gen(1, ~0u), Gen(1, kFrees + 3)};
+  for (const Generation generation : forged) {
+    ASSERT_THAT(pool.Put(generation, At(256, 128), "forged"), IsOk());
+    const Generation freed[] = {generation};
+    ASSERT_THAT(pool.index().Free(freed, {.oldest_open = Gen(1, 1), .newest = Gen(1, 2)}), IsOk());
+  }
+  for (uint32_t counter = 3; counter < 3 + kFrees; ++counter) {
+    const Generation freed[] = {Gen(1, counter)};
+    ASSERT_THAT(pool.index().Free(freed, {.oldest_open = Gen(1, 1), .newest = Gen(1, counter)}),
+                IsOk());
+  }
+  writing->SetWritten();
+  EXPECT_THAT(pool.index().Seal(RecordFor(Gen(1, 1), At(0, 128), "a")), IsOk());
+  EXPECT_THAT(pool.Put(Gen(1, 2), At(128, 128), "b"), IsOk()) << "granted early, written late";
+  EXPECT_THAT(pool.Put(Gen(1, 3), At(512, 128), "c"), is_refused) << "the first to be freed";
+  EXPECT_THAT(pool.Put(Gen(1, 2 + kFrees), At(512, 128), "d"), is_refused);
+  EXPECT_THAT(pool.Put(Gen(1, 3 + kFrees), At(256, 128), "e"), IsOk()) << "now it is granted";
+}
+
+TEST(ExtentIndex, WhatIsOlderThanAllOpenGrantsIsNotWrittenAnyMore) {
+  TestPool pool;
+  ASSERT_THAT(pool.Put(Gen(2, 5), At(0, 128), "a"), IsOk());
+  ASSERT_OK_AND_ASSIGN(const auto late, pool.Claim(Gen(2, 6), At(128, 128)));
+  late->SetWritten();
+  ASSERT_THAT(pool.index().Free({}, {.oldest_open = Gen(2, 8), .newest = Gen(2, 9)}), IsOk());
+  const auto is_over = Fails(StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration);
+  EXPECT_THAT(pool.index().Seal(RecordFor(Gen(2, 6), At(128, 128), "b")), is_over);
+  const absl::Status refused = pool.Put(Gen(2, 7), At(256, 128), "c");
+  EXPECT_THAT(refused, is_over);
+  EXPECT_THAT(refused.message(), HasSubstr("no grant open that is as old"));
+  EXPECT_THAT(pool.Put(Gen(2, 8), At(256, 128), "c"), IsOk());
+  // What is sealed stays, and its writer may say so again.
+  EXPECT_TRUE(pool.IsReadable(Gen(2, 5), At(0, 128)));
+  EXPECT_THAT(pool.Claim(Gen(2, 5), At(0, 128)), StatusIs(StatusCode::kAlreadyExists));
+  transport::SealRecord again = RecordFor(Gen(2, 5), At(0, 128), "a");
+  again.payload_checksum = transport::DecodePartHeader({pool.base(), 64})->payload_checksum;
+  EXPECT_THAT(pool.index().Seal(again), IsOk());
+  // An order that was long under way lowers nothing.
+  ASSERT_THAT(pool.index().Free({}, {.oldest_open = Gen(2, 1), .newest = Gen(2, 9)}), IsOk());
+  EXPECT_THAT(pool.Put(Gen(2, 7), At(512, 128), "c"), is_over);
+}
+
+TEST(FreedGenerations, OnlyTheWindowIsRemembered) {
+  FreedGenerations freed(100);
+  for (uint32_t counter = 20; counter < 1000; ++counter) {
+    const GrantWindow window{.oldest_open = Gen(1, counter - 10), .newest = Gen(1, counter)};
+    freed.RaiseTo(window);
+    freed.Add(Gen(1, counter), window);
+    freed.Add(Gen(1, counter - 15), window);
+    freed.Add(Gen(1, counter + 1), window);
+    ASSERT_LE(freed.size(), 11u);
+    ASSERT_NE(freed.WhyRefused(Gen(1, counter - 11)), nullptr) << "over";
+    ASSERT_EQ(freed.WhyRefused(Gen(1, counter + 1)), nullptr) << "never granted";
+  }
+}
+
 TEST(FreedGenerations, WhatIsForgottenIsRefusedWithAllThatIsOlder) {
   FreedGenerations freed(2);
-  for (const uint32_t counter : {10u, 5u, 20u}) freed.Add(Gen(1, counter));
-  EXPECT_TRUE(freed.Covers(Gen(1, 20)));
-  EXPECT_TRUE(freed.Covers(Gen(1, 10))) << "the first to be forgotten";
-  EXPECT_TRUE(freed.Covers(Gen(1, 9))) << "nobody knows any more";
-  EXPECT_FALSE(freed.Covers(Gen(1, 11)));
-  freed.Add(Gen(1, 20));
-  EXPECT_FALSE(freed.Covers(Gen(1, 11))) << "known already";
+  const GrantWindow window{.oldest_open = Gen(1, 1), .newest = Gen(1, 30)};
+  for (const uint32_t counter : {10u, 5u, 20u}) freed.Add(Gen(1, counter), window);
+  EXPECT_THAT(freed.WhyRefused(Gen(1, 20)), HasSubstr("was given up"));
+  EXPECT_THAT(freed.WhyRefused(Gen(1, 10)), HasSubstr("was given up"));
+  EXPECT_THAT(freed.WhyRefused(Gen(1, 5)), HasSubstr("perhaps this one too"));
+  EXPECT_THAT(freed.WhyRefused(Gen(1, 4)), HasSubstr("perhaps this one too"));
+  EXPECT_EQ(freed.WhyRefused(Gen(1, 6)), nullptr) << "newer than what was forgotten";
+  freed.Add(Gen(1, 20), window);
+  EXPECT_EQ(freed.WhyRefused(Gen(1, 6)), nullptr) << "known already";
+}
+
+TEST(FreedGenerations, AMasterThatDoesNotSayWhatItGrantedHasNothingRefusedButWhatItNames) {
+  FreedGenerations freed(2);
+  for (const uint32_t counter : {10u, ~0u, 20u, 15u}) freed.Add(Gen(1, counter), {});
+  EXPECT_NE(freed.WhyRefused(Gen(1, 20)), nullptr);
+  EXPECT_NE(freed.WhyRefused(Gen(1, ~0u)), nullptr);
+  for (const uint32_t counter : {9u, 12u, 21u}) {
+    EXPECT_EQ(freed.WhyRefused(Gen(1, counter)), nullptr) << counter;
+  }
 }
 
 TEST(ExtentIndex, TheInventoryComesInSlicesAndSurvivesChanges) {

@@ -1,40 +1,62 @@
-// The generations that this node was told to forget. A writer who is late must not bring one back:
-// its master has said that it is gone, and knows nothing of what is sealed afterwards.
+// Which generations may not be written here any more: those that this node was told to forget, and
+// those that are too old for any open grant. A writer who is late must not bring one back: its
+// master has said that it is gone, and knows nothing of what is sealed afterwards.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
-#include <deque>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/btree_set.h"
 #include "common/types.h"
 
 namespace moonpool::storage_node {
 
-// Bounded: the oldest are forgotten, and then no generation up to the newest forgotten one is let
-// in any more. A writer who is refused for that starts again, under a newer one. Not thread-safe.
+// What a master says of its grants with every order to forget. Zeros: a master of an older release,
+// which says nothing.
+struct GrantWindow {
+  Generation oldest_open = {};  // nothing below it can be written any more
+  Generation newest = {};       // granted so far
+};
+
+// Exact within the window, and only what is inside is kept: what is older is refused anyway, and
+// what is newer was never granted, so that whoever forged it blocks nobody's real grant. Where a
+// bound makes it forget, all that is as old is refused; but never more than the master vouched for.
+// A writer who is refused starts again, under a newer generation. Not thread-safe.
 class FreedGenerations {
  public:
   explicit FreedGenerations(size_t size_max) : size_max_(size_max) {}
 
-  void Add(Generation generation) {
-    if (!set_.insert(generation).second) return;
-    order_.push_back(generation);
-    if (order_.size() <= size_max_) return;
-    refused_up_to_ = std::max(refused_up_to_, order_.front());
-    set_.erase(order_.front());
-    order_.pop_front();
-  }
-  // True: it may have been freed.
-  bool Covers(Generation generation) const {
-    return generation <= refused_up_to_ || set_.contains(generation);
+  // The master is of the newest term.
+  void RaiseTo(const GrantWindow& window) { open_from_ = std::max(open_from_, window.oldest_open); }
+  void Add(Generation generation, const GrantWindow& window) {
+    const bool is_granted = generation <= window.newest || window.newest == Generation{};
+    if (generation < open_from_ || !is_granted) return;
+    freed_.insert(generation);
+    // A few for each, so that no call takes long. The new one stops it.
+    for (int i = 0; i < kDroppedPerAdd && *freed_.begin() < open_from_; ++i) DropOldest();
+    if (freed_.size() <= size_max_) return;
+    refused_up_to_ = std::max(refused_up_to_, std::min(*freed_.begin(), window.newest));
+    DropOldest();
   }
 
+  // nullptr: it may be written. Else the reason, for "generation 7.42 ...".
+  const char* WhyRefused(Generation generation) const {
+    if (generation < open_from_) return "is over: the master has no grant open that is as old";
+    if (freed_.contains(generation)) return "was given up: the master has had it forgotten here";
+    if (generation > refused_up_to_) return nullptr;
+    return "is too old: more generations were freed than this node remembers, perhaps this one too";
+  }
+  size_t size() const { return freed_.size(); }
+
  private:
+  static constexpr int kDroppedPerAdd = 2;
+
+  void DropOldest() { freed_.erase(freed_.begin()); }
+
   const size_t size_max_;
+  Generation open_from_ = {};
   Generation refused_up_to_ = {};
-  absl::flat_hash_set<Generation> set_;
-  std::deque<Generation> order_;
+  absl::btree_set<Generation> freed_;
 };
 
 }  // namespace moonpool::storage_node

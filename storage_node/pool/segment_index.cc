@@ -72,10 +72,10 @@ absl::Status SegmentIndex::CheckTerm(Generation generation) const {
 
 absl::Status SegmentIndex::CheckLiveLocked(Generation generation) const {
   RETURN_IF_ERROR(CheckTerm(generation));
-  if (!freed_.Covers(generation)) return absl::OkStatus();
+  const char* const why = freed_.WhyRefused(generation);
+  if (why == nullptr) return absl::OkStatus();
   return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration,
-                   absl::StrCat("generation ", ToString(generation),
-                                " was given up: the master has had it forgotten here"),
+                   absl::StrCat("generation ", ToString(generation), " ", why),
                    {.hint = "ask the master for a new grant"});
 }
 
@@ -246,12 +246,17 @@ void SegmentIndex::SealOwnerLocked(const transport::SealRecord& record, Owner& o
   transport::EncodePartHeader(transport::HeaderOf(record), At(owner.offset));
 }
 
-absl::Status SegmentIndex::Free(absl::Span<const Generation> generations, uint64_t& freed) {
+absl::Status SegmentIndex::Free(absl::Span<const Generation> generations, const GrantWindow& window,
+                                uint64_t& freed) {
   absl::Status status;
+  {
+    absl::MutexLock lock(&mutex_);
+    freed_.RaiseTo(window);
+  }
   for (size_t done = 0; done < generations.size(); done += kFreesPerLock) {
     absl::MutexLock lock(&mutex_);
     for (const Generation generation : generations.subspan(done, kFreesPerLock)) {
-      freed_.Add(generation);
+      freed_.Add(generation, window);
       const Owners owners = owners_.OfGeneration(generation);
       if (owners.empty()) continue;
       status.Update(shared_.journal.AppendFree(generation));

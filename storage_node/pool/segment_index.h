@@ -80,7 +80,8 @@ class SegmentIndex {
 
   // Forgets what these generations own here, and adds the number of parts to `freed`. Bytes that
   // are pinned stay taken until they are released.
-  absl::Status Free(absl::Span<const Generation> generations, uint64_t& freed);
+  absl::Status Free(absl::Span<const Generation> generations, const GrantWindow& window,
+                    uint64_t& freed);
 
   // Appends records at or after `offset`, at most until `records` has `records_max`, and looks at a
   // bounded number of owners. Returns where to go on; nullopt: there is nothing more. A record that
@@ -98,7 +99,7 @@ class SegmentIndex {
  private:
   absl::Status CheckExtent(const Extent& extent) const;
   absl::Status CheckTerm(Generation generation) const;
-  // Not older than the term, and not freed.
+  // Not older than the term and the open grants, and not freed.
   absl::Status CheckLiveLocked(Generation generation) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   absl::Status CheckOlderOwners(Generation generation, const Extent& extent,
                                 const Owners& owners) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -116,8 +117,8 @@ class SegmentIndex {
   void CountLocked(const Owner& owner, int sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::byte* At(uint64_t offset) const { return segment_.base + offset; }
 
-  // About 2 MB, and longer than any writer is late.
-  static constexpr size_t kFreedMax = 1 << 16;
+  // As many as a master has grants open. About 3 MB, and only while an old grant stays open.
+  static constexpr size_t kFreedMax = 1 << 18;
 
   const PoolSegment segment_;
   const Shared shared_;

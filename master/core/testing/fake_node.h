@@ -2,6 +2,7 @@
 // newest generation owns its bytes; a freed generation stays freed).
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -41,8 +42,9 @@ class FakeNode {
   explicit FakeNode(RegisterNodeCommand node_description)
       : description(std::move(node_description)) {}
 
-  // False when a newer generation owns bytes of it, or it was freed.
+  // False when a newer generation owns bytes of it, it was freed, or its grant is over.
   bool Seal(const SealedRecord& record) {
+    if (record.generation < open_from_ && !Holds(record.generation, record.extent)) return false;
     if (freed_.contains(record.generation) ||
         record.generation.term() < description.highest_term_seen) {
       return false;
@@ -54,10 +56,13 @@ class FakeNode {
     records_[{record.extent.segment, record.extent.offset}] = record;
     return true;
   }
-  void Free(Generation generation) {
-    freed_.insert(generation);
-    std::erase_if(records_,
-                  [&](const auto& entry) { return entry.second.generation == generation; });
+  void Free(const FreeCommand& command) {
+    open_from_ = std::max(open_from_, command.oldest_open);
+    for (const Generation generation : command.generations) {
+      freed_.insert(generation);
+      std::erase_if(records_,
+                    [&](const auto& entry) { return entry.second.generation == generation; });
+    }
   }
   bool Holds(Generation generation, const Extent& extent) const {
     const auto record = records_.find({extent.segment, extent.offset});
@@ -73,6 +78,7 @@ class FakeNode {
   void LoseAll() {
     records_.clear();
     freed_.clear();
+    open_from_ = Generation{};
     ++description.incarnation.value;
     id = NodeId{};
   }
@@ -92,6 +98,7 @@ class FakeNode {
 
   std::map<std::pair<SegmentId, uint64_t>, SealedRecord> records_;
   std::set<Generation> freed_;
+  Generation open_from_;
 };
 
 }  // namespace moonpool::master
