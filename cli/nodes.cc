@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/output/table.h"
 #include "common/config/units.h"
+#include "common/error.h"
 #include "common/human_duration.h"
 
 namespace moonpool::cli {
@@ -42,7 +43,7 @@ std::string StateOf(const v1::NodeStatus& node) {
 }
 
 std::string Heard(const v1::NodeStatus& node) {
-  return HumanDuration(absl::Milliseconds(static_cast<int64_t>(node.last_heard_ms())));
+  return HumanDuration(DurationFromMs(node.last_heard_ms()));
 }
 
 void PrintText(const v1::ListNodesResponse& list) {

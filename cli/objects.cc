@@ -9,6 +9,7 @@
 #include "cli/output/table.h"
 #include "cli/values.h"
 #include "common/config/units.h"
+#include "common/error.h"
 #include "common/human_duration.h"
 #include "common/status_macros.h"
 #include "common/types.h"
@@ -63,7 +64,7 @@ Json ToJson(const v1::ObjectEntry& object) {
 }
 
 std::string Age(const v1::ObjectEntry& object) {
-  return HumanDuration(absl::Milliseconds(static_cast<int64_t>(object.age_ms())));
+  return HumanDuration(DurationFromMs(object.age_ms()));
 }
 
 void PrintText(const Listing& listing) {

@@ -5,6 +5,7 @@
 #include "cli/output/fields.h"
 #include "cli/output/table.h"
 #include "common/config/units.h"
+#include "common/error.h"
 #include "common/human_duration.h"
 
 namespace moonpool::cli {
@@ -40,15 +41,13 @@ Json ToJson(const v1::GetStatusResponse& status) {
           {"live_leases", status.live_leases()},
           {"leased_bytes", status.leased_bytes()},
           {"eviction_policy", status.eviction_policy()},
-          {"held_objects", status.held_objects()},
-          {"hold_ms", status.hold_ms()},
+          {"adopted_objects", status.adopted_objects()},
+          {"takeover_ms", status.takeover_ms()},
           {"namespaces", namespaces},
           {"totals", TotalsToJson(status.totals())}};
 }
 
-std::string Human(uint64_t millis) {
-  return HumanDuration(absl::Milliseconds(static_cast<int64_t>(millis)));
-}
+std::string Human(uint64_t millis) { return HumanDuration(DurationFromMs(millis)); }
 
 double Percent(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
@@ -66,11 +65,12 @@ void PrintText(const v1::GetStatusResponse& status) {
                                        Percent(status.used_bytes(), status.capacity_bytes())));
   fields.Add("objects",
              absl::StrFormat("%d; eviction by %s", status.objects(), status.eviction_policy()));
-  if (status.hold_ms() > 0) {
-    fields.Add("take-over", absl::StrFormat("for %s more none of the %d objects from before this "
-                                            "master's start is evicted, since they may be leased: "
-                                            "puts on a full pool wait",
-                                            Human(status.hold_ms()), status.held_objects()));
+  if (status.takeover_ms() > 0) {
+    fields.Add("take-over",
+               absl::StrFormat("for %s more none of the %d adopted objects is evicted, "
+                               "since the master before may have leased them: puts "
+                               "on a full pool wait",
+                               Human(status.takeover_ms()), status.adopted_objects()));
   }
   fields.Add("in flight", absl::StrFormat("%d puts; %d leases on %s", status.open_grants(),
                                           status.live_leases(), HumanBytes(status.leased_bytes())));

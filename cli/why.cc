@@ -11,6 +11,7 @@
 #include "cli/output/key_text.h"
 #include "cli/values.h"
 #include "common/config/units.h"
+#include "common/error.h"
 #include "common/human_duration.h"
 #include "common/types.h"
 
@@ -78,8 +79,7 @@ void PrintText(const std::string& key, const v1::WhyResponse& why) {
   if (!why.parent().empty()) fields.Add("parent", KeyToText(why.parent()));
   if (why.children() > 0) fields.Add("children", absl::StrCat(why.children()));
   if (why.lease_ms() > 0) {
-    fields.Add("leased for",
-               HumanDuration(absl::Milliseconds(static_cast<int64_t>(why.lease_ms()))));
+    fields.Add("leased for", HumanDuration(DurationFromMs(why.lease_ms())));
   }
   if (why.generation() != 0) {
     fields.Add("generation", ToString(Generation{why.generation()}));

@@ -225,10 +225,10 @@ struct StatusResult {
   uint64_t live_leases = 0;
   uint64_t leased_bytes = 0;
   uint64_t tombstones = 0;
-  // Adopted objects that are not evicted yet, since a master before may have leased them, and for
-  // how much longer.
-  uint64_t held_objects = 0;
-  absl::Duration hold = absl::ZeroDuration();
+  // Take-over: adopted objects that are not evicted yet, since a master before may have leased
+  // them, and for how much longer.
+  uint64_t adopted_objects = 0;
+  absl::Duration takeover = absl::ZeroDuration();
   std::string eviction_policy = {};
   std::vector<NamespaceStatus> namespaces = {};
   Totals totals = {};

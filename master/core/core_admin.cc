@@ -70,7 +70,7 @@ std::optional<NodeAddress> Core::AddressOf(NodeId node) const {
 
 StatusResult Core::GetStatus(absl::Time now) const {
   const CoreState& s = *state_;
-  const absl::Duration hold = s.TakeoverHold(now);
+  const absl::Duration takeover = s.TakeoverHold(now);
   const auto use = [&](ByteUse kind) { return s.bytes[static_cast<size_t>(kind)]; };
   StatusResult status{.term = s.term,
                       .nodes_up = s.nodes.up_count(),
@@ -85,8 +85,8 @@ StatusResult Core::GetStatus(absl::Time now) const {
                       .live_leases = s.leases.size(),
                       .leased_bytes = s.leases.bytes(),
                       .tombstones = s.tombstones.size(),
-                      .held_objects = hold > absl::ZeroDuration() ? s.adopted_objects : 0,
-                      .hold = hold,
+                      .adopted_objects = takeover > absl::ZeroDuration() ? s.adopted_objects : 0,
+                      .takeover = takeover,
                       .eviction_policy = std::string(s.policy->name()),
                       .totals = s.totals};
   for (size_t id = 0; id < s.namespaces.size(); ++id) {

@@ -433,7 +433,7 @@ TEST_F(Recovery, WhatAnOlderLeaderMayHaveLeasedIsLeftAlone) {
 TEST_F(Recovery, WhileNothingIsEvictedStatusAndWhySaySo) {
   CoreFixture pool({.max_lease = absl::Seconds(10)});
   const NodeHandle n1 = pool.Register(CoreFixture::Description("n1", {kBlock}));
-  EXPECT_EQ(pool.core.GetStatus(pool.now).hold, absl::ZeroDuration()) << "there is nothing to hold";
+  EXPECT_EQ(pool.core.GetStatus(pool.now).takeover, absl::ZeroDuration()) << "nothing is adopted";
   const Grant old = OldGrant(1, {At(n1.id, 0, kBlockPayload)});
   pool.Inventory(n1, CoreFixture::Sealed("a", kBlockPayload, old, n1.id));
   pool.Complete(n1);
@@ -441,14 +441,14 @@ TEST_F(Recovery, WhileNothingIsEvictedStatusAndWhySaySo) {
   const auto why = [&](absl::string_view key) {
     return pool.core.Why("", key, pool.now)->explanation;
   };
-  EXPECT_EQ(pool.core.GetStatus(pool.now).hold, absl::Seconds(6));
-  EXPECT_EQ(pool.core.GetStatus(pool.now).held_objects, 1u);
+  EXPECT_EQ(pool.core.GetStatus(pool.now).takeover, absl::Seconds(6));
+  EXPECT_EQ(pool.core.GetStatus(pool.now).adopted_objects, 1u);
   EXPECT_THAT(why("a"), HasSubstr("not evicted for 6.0s more"));
   EXPECT_THAT(why("b"), HasSubstr("a put waits 6.0s more"));
   EXPECT_THAT(pool.Put("b", kBlockPayload).message(), HasSubstr("for 6.0s more"));
   pool.Advance(absl::Seconds(6));
-  EXPECT_EQ(pool.core.GetStatus(pool.now).hold, absl::ZeroDuration());
-  EXPECT_EQ(pool.core.GetStatus(pool.now).held_objects, 0u);
+  EXPECT_EQ(pool.core.GetStatus(pool.now).takeover, absl::ZeroDuration());
+  EXPECT_EQ(pool.core.GetStatus(pool.now).adopted_objects, 0u);
   EXPECT_THAT(why("a"), Not(HasSubstr("not evicted")));
   EXPECT_THAT(why("b"), Not(HasSubstr("waits")));
   ASSERT_THAT(pool.Put("b", kBlockPayload), IsOk());

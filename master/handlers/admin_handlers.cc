@@ -35,8 +35,8 @@ void WriteStatus(const StatusResult& status, v1::GetStatusResponse& out) {
   out.set_live_leases(status.live_leases);
   out.set_leased_bytes(status.leased_bytes);
   out.set_eviction_policy(status.eviction_policy);
-  out.set_held_objects(status.held_objects);
-  out.set_hold_ms(ToWireMs(status.hold));
+  out.set_adopted_objects(status.adopted_objects);
+  out.set_takeover_ms(ToWireMs(status.takeover));
   for (const NamespaceStatus& name_space : status.namespaces) {
     v1::NamespaceStatus* to = out.add_namespaces();
     to->set_name(name_space.name);
