@@ -69,10 +69,12 @@ absl::Status BatchIo::Run(const CallContext& context) {
       Drive(lane, context);
     }
   }
-  // Some backends wait for a connect; what goes over channels that were open is on its way
-  // meanwhile.
-  for (Lane& lane : lanes_) {
-    if (!lane.channel.has_value() && !lane.is_finished) {
+  // Shared memory waits for its connects; what goes over channels that were open is on its way
+  // meanwhile. Nodes elsewhere come after that, so that none of it counts against their handshakes.
+  for (const bool is_same_host : {true, false}) {
+    for (Lane& lane : lanes_) {
+      if (lane.peer->is_same_host() != is_same_host) continue;
+      if (lane.channel.has_value() || lane.is_finished) continue;
       Connect(lane, context, /*first_path=*/0, absl::OkStatus());
     }
   }

@@ -1,5 +1,7 @@
 // Moves the parts of one call: all nodes at once, on one channel each. Connections are made at
 // once, too: nodes that do not answer cost the batch one connect timeout, whatever their number.
+// Nodes on this host are the exception: shared memory connects one after the other, first of all,
+// and each node that hangs there (one that is dead refuses at once) adds a timeout of its own.
 //
 //   BatchIo io(waiter, {});
 //   io.Add(peer, &read_op, {.has_alternative = true});

@@ -74,6 +74,27 @@ TEST_F(GetPathTest, NodesThatDoNotAnswerCostOneConnectTimeoutInAll) {
   EXPECT_LE(pool.clock.Now() - again, absl::Milliseconds(101));
 }
 
+TEST_F(GetPathTest, TimeThatSharedMemoryTakesToConnectIsNotTheOtherNodesFault) {
+  FakePool pool({"n1", "local1"});
+  const auto writer = pool.NewClient();
+  std::vector<std::string> buffers(2, std::string(10, '?'));
+  std::vector<GetItem> items;
+  for (const std::string node : {"n1", "local1"}) {
+    pool.master.placement = {node};
+    ASSERT_THAT(pool.Put(*writer, node, "alpha"), IsOk());
+    items.push_back({.key = node, .into = {BufferOf(&buffers[items.size()])}});
+  }
+  pool.shm.is_broken = true;
+  pool.shm.on_connect = [&] { pool.clock.Advance(PeersOptions().connect_timeout); };
+  pool.node("n1").faults.is_silent = true;
+  pool.waiter.on_wait = [&] { pool.node("n1").faults.is_silent = false; };
+  const auto reader = pool.NewClient();
+  const auto results = reader->GetMany(items, {});
+  EXPECT_THAT(results[0], IsOk());
+  EXPECT_THAT(results[1], IsOk()) << "by TCP";
+  EXPECT_EQ(pool.node("n1").connects, 2) << "one of the writer, one of the reader";
+}
+
 TEST_F(GetPathTest, CostsOneLocateAndThenNone) {
   Store("a", "alpha");
   Store("b", "beta");

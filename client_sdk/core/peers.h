@@ -6,8 +6,9 @@
 //   channel->Submit(...);                                      // back to the pool when it goes
 //
 // A peer may have several paths, best first (shared memory, TCP). A path that fails is said so
-// once in the log, left alone for a growing while, and the next one serves; so a dead node costs
-// one connect timeout now and then, and nobody else waits for it.
+// once in the log, left alone for a growing while, and the next one serves; so a node that does not
+// answer costs one connect timeout now and then. Over TCP no other node waits for it meanwhile; a
+// connect over shared memory holds its thread up.
 #pragma once
 
 #include <memory>
@@ -129,8 +130,8 @@ class Peer : public std::enable_shared_from_this<Peer> {
   // An idle channel, or a new one, which may have its handshake before it (ChannelLease::Connected)
   // where the transport does not wait for that. When the handshake fails, the paths behind that
   // one may serve: `first_path`. UNAVAILABLE/PEER_UNREACHABLE: no path, or all are left alone for
-  // the moment (the message says why). NOT_FOUND/STALE_GENERATION: another incarnation answers. Or
-  // the context's error.
+  // the moment (the message says why). FAILED_PRECONDITION/STALE_GENERATION: another incarnation
+  // answers. Or the context's error.
   absl::StatusOr<ChannelLease> Acquire(const CallContext& context, size_t first_path = 0);
 
   // A channel with views, shared by all threads and used for nothing else.

@@ -198,7 +198,7 @@ TEST_F(PeersTest, ANewIncarnationIsAnotherPeer) {
   EXPECT_NE(now, old);
   EXPECT_EQ(PathTo(*now), "tcp");
   EXPECT_THAT(old->Acquire(Context()),
-              Fails(absl::StatusCode::kNotFound, ErrorReason::kStaleGeneration));
+              Fails(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration));
   EXPECT_EQ(peers_.size(), 1u);
 }
 

@@ -27,6 +27,10 @@ absl::Status Stale() {
   return MakeError(absl::StatusCode::kNotFound, ErrorReason::kStaleGeneration,
                    "the generation does not own the extent");
 }
+absl::Status AnotherIncarnation() {
+  return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration,
+                   "the node is another incarnation");
+}
 // True once for each time the fault was ordered.
 bool Takes(std::atomic<int>& count) {
   int left = count.load();
@@ -279,11 +283,12 @@ absl::StatusOr<std::unique_ptr<Channel>> FakeTransport::Connect(const PeerAddres
 
 absl::StatusOr<std::unique_ptr<Channel>> FakeTransport::StartConnect(const PeerAddress& peer,
                                                                      const CallContext&) {
+  if (on_connect) on_connect();
   FakeNode* node = nodes_.Find(peer.name);
   if (node == nullptr || node->faults.is_dead || is_broken) return Gone("connection refused");
   ++node->connects;
   const PeerAddress now = node->address();
-  if (now.incarnation != peer.incarnation) return Stale();
+  if (now.incarnation != peer.incarnation) return AnotherIncarnation();
   if (!has_views_ && now.tcp_address != peer.tcp_address) return Gone("nobody listens there");
   return std::make_unique<FakeChannel>(*node, name_, has_views_);
 }

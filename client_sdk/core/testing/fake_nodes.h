@@ -6,11 +6,12 @@
 //   n1.faults.is_dead = true;           // from now on
 //   n1.Corrupt(generation);
 //
-// Thread-safe but for the fields of `faults`: set them while no call runs.
+// Thread-safe but for the fields of `faults` and `on_connect`: set them while no call runs.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -103,6 +104,7 @@ class FakeTransport final : public transport::Transport {
       const transport::PeerAddress& peer, const CallContext& context) override;
 
   std::atomic<bool> is_broken{false};  // refuses every connect
+  std::function<void()> on_connect;    // runs first: a connect takes as long as that
 
  private:
   FakeNodes& nodes_;
