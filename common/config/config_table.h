@@ -66,6 +66,9 @@ class ConfigTable {
  public:
   explicit ConfigTable(ConfigText text) : text_(std::move(text)) {}
 
+  // For the end of the help, by whoever runs the program: "0 ok, 1 failed".
+  void SetExitCodes(absl::string_view exit_codes) { exit_codes_ = std::string(exit_codes); }
+
   // Heading of the rows that follow.
   void Group(absl::string_view title) { group_ = std::string(title); }
 
@@ -164,6 +167,7 @@ class ConfigTable {
   absl::Status ApplyPositionals(const std::vector<std::string>& values) const;
 
   ConfigText text_;
+  std::string exit_codes_;
   std::string group_ = "Options";
   std::vector<ConfigRow> rows_;
   std::vector<PositionalArg> positionals_;

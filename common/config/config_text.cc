@@ -144,6 +144,7 @@ std::string ConfigTable::Help() const {
   AppendHelpLine("--print-config", "Print the effective settings as TOML and exit.", &out);
   AppendHelpLine("--print-docs", "Print these settings as Markdown and exit.", &out);
   AppendHelpLine("--help, --version", "Print this, or the version, and exit.", &out);
+  if (!exit_codes_.empty()) absl::StrAppend(&out, "\nExit codes: ", exit_codes_, "\n");
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/error.h"
 
 namespace moonpool {
 
@@ -31,6 +32,13 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view text) {
     return bad;
   }
   return HostPort{std::string(host), static_cast<uint16_t>(port)};
+}
+
+absl::Status WithPortHint(const absl::Status& status, absl::string_view flag) {
+  if (!absl::IsUnavailable(status)) return status;
+  return MakeError(
+      status.code(), ErrorReason::kUnspecified, status.message(),
+      {.hint = absl::StrCat("choose another address with ", flag, "; port 0 takes a free one")});
 }
 
 }  // namespace moonpool

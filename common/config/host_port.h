@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
@@ -20,5 +21,9 @@ struct HostPort {
 
 // Port 0 is accepted: it means "any free one" to whoever listens.
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text);
+
+// What a server that could not listen (UNAVAILABLE) says to people: it does not know by which flag
+// its address came, its owner does. Other statuses pass as they are.
+absl::Status WithPortHint(const absl::Status& status, absl::string_view flag);
 
 }  // namespace moonpool

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/config/host_port.h"
 #include "common/error.h"
 #include "common/standard_files.h"
 #include "common/status_macros.h"
@@ -17,17 +18,12 @@ namespace {
 
 constexpr int kExitFailed = 1;
 constexpr int kExitBadSettings = 2;
+constexpr char kExitCodes[] = "0 ok (it was asked to stop), 1 failed, 2 bad settings";
+constexpr absl::string_view kHttpListenFlag = "--http-listen";  // of every daemon
 
 void PrintError(const ConfigTable& table, absl::string_view message) {
   std::fprintf(stderr, "%s: %.*s\n", table.text().program.c_str(), static_cast<int>(message.size()),
                message.data());
-}
-
-// The server does not know by which flag its address came; every daemon has this one.
-absl::Status WithPortHint(const absl::Status& status) {
-  if (!absl::IsUnavailable(status)) return status;
-  return MakeError(status.code(), ErrorReason::kUnspecified, status.message(),
-                   {.hint = "choose another address with --http-listen; port 0 takes a free one"});
 }
 
 void LogStart(const ConfigTable& table, Logger& logger) {
@@ -53,7 +49,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> Program::StartOperations(
   ServeHealth(std::move(health), *server);
   server->Handle("/config",
                  [text = config_](const HttpRequest&) { return HttpResponse{.body = text}; });
-  RETURN_IF_ERROR(WithPortHint(server->Start()));
+  RETURN_IF_ERROR(WithPortHint(server->Start(), kHttpListenFlag));
   logger_.Info("operations port open", {{"address", server->address()}});
   return server;
 }
@@ -61,6 +57,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> Program::StartOperations(
 int RunProgram(CommandLine command_line, ConfigTable& table, const LogOptions& log,
                const std::function<absl::Status(Program&)>& body) {
   HoldStandardFiles();
+  table.SetExitCodes(kExitCodes);
   const std::vector<std::string> args(command_line.argv + 1, command_line.argv + command_line.argc);
   const char* default_file = std::getenv("MOONPOOL_CONFIG");
   const auto outcome = table.Parse(args, default_file == nullptr ? "" : default_file);

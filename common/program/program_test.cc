@@ -60,6 +60,12 @@ TEST(Program, VersionGoesToStdoutAndNothingElseHappens) {
   EXPECT_THAT(result.err, IsEmpty());
 }
 
+TEST(Program, TheHelpListsTheExitCodes) {
+  const Result result = RunWith({"--help"}, NotReached);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("\nExit codes: 0 ok (it was asked to stop), 1 failed, 2 "));
+}
+
 TEST(Program, SettingsAreLoggedAtStartWithoutSecrets) {
   const Result result =
       RunWith({"--threads=4", "--token=xyzzy"}, [](Program&) { return absl::OkStatus(); });

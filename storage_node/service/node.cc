@@ -41,13 +41,6 @@ std::string HostName() {
   return name;
 }
 
-// The transport does not know by which flag its address came.
-absl::Status WithPortHint(const absl::Status& status) {
-  if (!absl::IsUnavailable(status)) return status;
-  return MakeError(status.code(), ErrorReason::kUnspecified, status.message(),
-                   {.hint = "choose another address with --data-listen; port 0 takes a free one"});
-}
-
 // `listening`: HOST:PORT with the real port.
 absl::StatusOr<HostPort> Advertised(const std::string& advertise, const std::string& listening) {
   ASSIGN_OR_RETURN(const HostPort real, ParseHostPort(listening));
@@ -134,7 +127,8 @@ absl::Status Node::StartTcp() {
   tcp.limits.threads = options_.io_threads;
   tcp.limits.connections_max = options_.connections_max;
   auto server = transport::NewTcpServer(*target_, tcp, dependencies_.clock, dependencies_.logger);
-  RETURN_IF_ERROR(Annotate(WithPortHint(server->Start()), "start the data server"));
+  RETURN_IF_ERROR(
+      Annotate(WithPortHint(server->Start(), "--data-listen"), "start the data server"));
   const std::string listening = server->address();
   servers_.push_back({std::move(server), ServerMetrics(dependencies_.registry, "tcp")});
   ASSIGN_OR_RETURN(const HostPort advertised, Advertised(options_.data_advertise, listening));
