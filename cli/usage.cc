@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "cli/outcome.h"
 #include "common/config/host_port.h"
 #include "common/config/suggest.h"
@@ -43,7 +44,18 @@ std::string FirstLeftOver(const CLI::App& app) {
   return "";
 }
 
-absl::Status DescribeParseError(const CLI::App& app, const CLI::ParseError& error) {
+// The word follows the value of a --master.
+bool IsBehindMaster(absl::Span<const char* const> argv, absl::string_view word) {
+  for (size_t i = 1; i < argv.size(); ++i) {
+    if (argv[i] != word) continue;
+    if (absl::StartsWith(argv[i - 1], "--master=")) return true;
+    if (i >= 2 && argv[i - 2] == absl::string_view("--master")) return true;
+  }
+  return false;
+}
+
+absl::Status DescribeParseError(const CLI::App& app, const CLI::ParseError& error,
+                                absl::Span<const char* const> argv) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   const CLI::App& command = chosen.empty() ? app : *chosen[0];
   const std::string help = absl::StrCat(
@@ -54,7 +66,7 @@ absl::Status DescribeParseError(const CLI::App& app, const CLI::ParseError& erro
     return UsageError(absl::StrCat("unknown option ", flag),
                       DidYouMean(flag, OptionNames(command), help));
   }
-  if (ParseHostPort(word).ok()) {
+  if (ParseHostPort(word).ok() && IsBehindMaster(argv, word)) {
     return UsageError(absl::StrCat("unexpected word \"", word, "\""),
                       "--master takes one value: separate masters by commas, or repeat it");
   }
@@ -81,7 +93,9 @@ absl::StatusOr<std::string> ParseCommandLine(CLI::App& app, int argc, const char
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) return DescribeParseError(app, error);
+    if (error.get_exit_code() != 0) {
+      return DescribeParseError(app, error, absl::MakeSpan(argv, static_cast<size_t>(argc)));
+    }
     std::ostringstream out;
     app.exit(error, out, out);
     return out.str();

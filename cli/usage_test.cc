@@ -58,6 +58,13 @@ TEST(Usage, AMasterIsOneWord) {
               HasSubstr("separate masters by commas"));
   EXPECT_THAT(Complaint({"status", "--master", "a:1", "b:2"}),
               HasSubstr("separate masters by commas"));
+  EXPECT_EQ(Complaint({"get", "k", "--master=a:1", "b:2"}),
+            "unexpected word \"b:2\"; --master takes one value: separate masters by commas, or "
+            "repeat it");
+  EXPECT_EQ(Complaint({"get", "k", "block:12"}),
+            "unexpected word \"block:12\"; see `moonpool get --help`");
+  EXPECT_EQ(Complaint({"--master", "a:1", "get", "k", "block:12"}),
+            "unexpected word \"block:12\"; see `moonpool get --help`");
   EXPECT_EQ(Complaint({"--master", "a:1", "stauts"}),
             "unknown command \"stauts\"; did you mean `status`?");
 }

@@ -14,7 +14,7 @@
 
 namespace moonpool::cli {
 
-// A CLI11 validator of what `parse` accepts: an error is "OPTION: message; hint".
+// A CLI11 validator of what `check` accepts: an error is "OPTION: message; hint".
 CLI::Validator Accepts(std::function<absl::Status(const std::string&)> check);
 
 // Both ends are allowed.
