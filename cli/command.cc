@@ -17,7 +17,8 @@ absl::StatusOr<std::unique_ptr<Client>> Session::Connect(ClientOptions options) 
   auto client = Client::Connect(std::move(options));
   if (client.ok() || client.status().code() != absl::StatusCode::kUnavailable) return client;
   ErrorDetail detail = DetailOf(client.status()).value_or(ErrorDetail());
-  detail.hint = kNoMasterHint;
+  if (!detail.hint.empty()) detail.hint += " else ";
+  detail.hint += kNoMasterHint;
   return WithDetail(client.status(), detail);
 }
 

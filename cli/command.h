@@ -24,7 +24,7 @@ struct Session {
   std::function<int()> run;  // the chosen command, once the arguments are read
 
   MasterLink Link() const { return MasterLink(masters, timeout); }
-  // A client of the pool; the hint of an unreachable master is ours.
+  // A client of the pool; the hint of an unreachable master says how to get one, too.
   absl::StatusOr<std::unique_ptr<Client>> Connect(ClientOptions options = {}) const;
 };
 

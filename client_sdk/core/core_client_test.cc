@@ -53,6 +53,15 @@ TEST_F(CoreClientTest, WhoDoesNotWaitIsToldOfAnOutageButLearnsWhatBecameOfItsPut
   EXPECT_THAT(pool_.Put(*client, "l", "value"), StatusIs(absl::StatusCode::kUnavailable));
 }
 
+// A master that says nothing takes a while to be called unreachable.
+TEST_F(CoreClientTest, WhoDoesNotWaitMakesNoSecondAttemptAfterALongOne) {
+  const auto client = pool_.NewClient({.wait_for_master = false});
+  pool_.master.Fail("OpenNamespace", absl::UnavailableError("no sign of life"), {.times = 10});
+  pool_.master.on_call = [&](absl::string_view) { pool_.clock.Advance(absl::Seconds(2)); };
+  EXPECT_THAT(client->OpenNamespace("", {}), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_EQ(pool_.master.calls("OpenNamespace"), 1);
+}
+
 TEST_F(CoreClientTest, MatchPrefixStopsAtTheFirstMiss) {
   ASSERT_THAT(pool_.Put(*client_, "a", "1"), IsOk());
   ASSERT_THAT(pool_.Put(*client_, "b", "22"), IsOk());

@@ -66,8 +66,9 @@ CallContext Session::NextAttempt(const CallContext& context, const CallPolicy& p
   return {.deadline = now + given, .cancel = context.cancel};
 }
 
-bool Session::ShouldRepeat(const absl::Status& status, const CallContext& context) const {
-  if (absl::IsUnavailable(status)) return true;
+bool Session::ShouldRepeat(const absl::Status& status, const CallContext& context,
+                           const CallPolicy& policy, absl::Time begun) const {
+  if (absl::IsUnavailable(status)) return clock().Now() - begun < policy.outage_max;
   return absl::IsDeadlineExceeded(status) && context.Check(clock()).ok();
 }
 

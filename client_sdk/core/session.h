@@ -47,16 +47,20 @@ struct CallPolicy {
   // one attempt gets all the time there is. Otherwise an attempt gets a third of it.
   bool may_hold = false;
   BackoffOptions backoff = {};
+  // No further attempt when the call has found no master for so long.
+  absl::Duration outage_max = absl::InfiniteDuration();
 };
 
 // Outlasts a restart of the master and a change of leader, up to the caller's deadline.
 inline constexpr CallPolicy kPatientPolicy = {
     .backoff = {.attempts_max = std::numeric_limits<int>::max()}};
 // Gives up while the master is out of reach for longer than a moment: with these pauses about a
-// second goes by. For callers who do not wait for a master, and for calls that nobody needs.
+// second goes by, or as long as an attempt takes to notice. For callers who do not wait for a
+// master, and for calls that nobody needs.
 inline constexpr CallPolicy kBriefPolicy = {.backoff = {.initial = absl::Milliseconds(20),
                                                         .max = absl::Milliseconds(400),
-                                                        .attempts_max = 6}};
+                                                        .attempts_max = 6},
+                                            .outage_max = absl::Seconds(1)};
 
 // Thread-safe. Borrows master, waiter and logger.
 class Session {
@@ -92,7 +96,8 @@ class Session {
   void FillHeader(v1::RequestHeader* header);
   CallContext NextAttempt(const CallContext& context, const CallPolicy& policy,
                           v1::RequestHeader* header);
-  bool ShouldRepeat(const absl::Status& status, const CallContext& context) const;
+  bool ShouldRepeat(const absl::Status& status, const CallContext& context,
+                    const CallPolicy& policy, absl::Time begun) const;
   static absl::Status CheckVersion(const v1::ResponseHeader& header);
 
   const SessionOptions options_;
@@ -110,6 +115,7 @@ absl::StatusOr<Response> Session::Call(
     Request request, const CallContext& context, const CallPolicy& policy) {
   FillHeader(request.mutable_header());
   Backoff backoff(policy.backoff, random_, waiter_);
+  const absl::Time begun = clock().Now();
   while (true) {
     RETURN_IF_ERROR(context.Check(clock()));
     const CallContext attempt = NextAttempt(context, policy, request.mutable_header());
@@ -118,7 +124,7 @@ absl::StatusOr<Response> Session::Call(
       RETURN_IF_ERROR(CheckVersion(response->header()));
       return response;
     }
-    if (!ShouldRepeat(response.status(), context) || !backoff.Pause(context)) {
+    if (!ShouldRepeat(response.status(), context, policy, begun) || !backoff.Pause(context)) {
       return response.status();
     }
   }

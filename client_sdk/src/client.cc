@@ -107,7 +107,7 @@ Client::Rep::Rep(const ClientOptions& options)
       sink(options.on_warning),
       logger(options.on_warning ? Logger(sink, LogLevel::kWarn)
                                 : Logger({.level = LogLevel::kWarn}, "moonpool-client")),
-      master(options.masters, clock),
+      master(options.masters, clock, {.waits_for_lone_master = options.wait_for_master}),
       shm(transport::NewShmTransport({.host_id = host_id, .client_id = client_id}, clock)),
       tcp(transport::NewTcpTransport({.streams = static_cast<size_t>(options.tcp_streams),
                                       .congestion_control = options.tcp_congestion_control,

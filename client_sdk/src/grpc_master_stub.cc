@@ -71,8 +71,8 @@ absl::Status Silent(absl::string_view address, absl::Duration silence) {
 }  // namespace
 
 GrpcMasterStub::GrpcMasterStub(const std::vector<std::string>& addresses, const Clock& clock,
-                               absl::Duration silence_max)
-    : clock_(clock), silence_max_(silence_max) {
+                               const Options& options)
+    : clock_(clock), options_(options) {
   for (const std::string& address : addresses) {
     masters_.push_back({address, v1::MasterService::NewStub(Connect(address))});
   }
@@ -107,9 +107,9 @@ absl::StatusOr<Response> GrpcMasterStub::Call(Method<Request, Response> method,
 }
 
 absl::Duration GrpcMasterStub::SilenceFor(const CallContext& context, size_t left) const {
-  if (masters_.size() == 1) return absl::InfiniteDuration();  // nobody else could serve
+  if (masters_.size() == 1 && options_.waits_for_lone_master) return absl::InfiniteDuration();
   const absl::Duration share = context.Remaining(clock_) / (2 * static_cast<int64_t>(left));
-  return std::min(std::max(share, kSilenceMin), silence_max_);
+  return std::min(std::max(share, kSilenceMin), options_.silence_max);
 }
 
 template <typename Request, typename Response>

@@ -17,19 +17,24 @@ namespace moonpool::client {
 // Knows several masters and stays with the one that answered last; when it is out of reach the
 // next ones are tried, each once per call. Out of reach is also one that has a call and says
 // nothing (a stopped process, whose connections stand): it is asked, by a second call that takes no
-// time, whether it is there, and passed over when that is not answered either. So a call that a
-// living master holds is held as long as it takes. The call that was passed over may still be
-// carried out when its master comes to itself: all calls are idempotent (R14). A call on a thread
-// blocks that thread. Errors name the address. Thread-safe. Borrows clock.
+// time, whether it is there, and passed over when that is not answered either; a lone master only
+// where the options say so. So a call that a living master holds is held as long as it takes. The
+// call that was passed over may still be carried out when its master comes to itself: all calls are
+// idempotent (R14). A call on a thread blocks that thread. Errors name the address. Thread-safe.
+// Borrows clock.
 class GrpcMasterStub final : public MasterStub {
  public:
-  // How long nothing is heard before a master is asked, and again before it is passed over; less
-  // when the call's time, shared among the masters that are left, is less.
-  static constexpr absl::Duration kSilenceMax = absl::Seconds(1);
+  struct Options {
+    // How long nothing is heard before a master is asked, and again before it is passed over; less
+    // when the call's time, shared among the masters that are left, is less.
+    absl::Duration silence_max = absl::Seconds(1);
+    // Nobody else could serve: a lone master is waited for until the deadline, whatever it says.
+    bool waits_for_lone_master = true;
+  };
 
   // At least one address, "host:port".
   GrpcMasterStub(const std::vector<std::string>& addresses, const Clock& clock,
-                 absl::Duration silence_max = kSilenceMax);
+                 const Options& options);
   ~GrpcMasterStub() override;
 
   absl::StatusOr<v1::OpenNamespaceResponse> OpenNamespace(const v1::OpenNamespaceRequest& request,
@@ -76,7 +81,7 @@ class GrpcMasterStub final : public MasterStub {
                        const CallContext& context) const;
 
   const Clock& clock_;
-  const absl::Duration silence_max_;
+  const Options options_;
   std::vector<Master> masters_;  // constant after construction
   std::atomic<size_t> current_{0};
 };

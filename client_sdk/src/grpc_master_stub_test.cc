@@ -68,12 +68,12 @@ class GrpcMasterStubTest : public ::testing::Test {
 };
 
 TEST_F(GrpcMasterStubTest, Answers) {
-  GrpcMasterStub stub({server_.address()}, clock_);
+  GrpcMasterStub stub({server_.address()}, clock_, {});
   EXPECT_THAT(Exists(stub, Within(absl::Seconds(10))), IsOk());
 }
 
 TEST_F(GrpcMasterStubTest, NobodyThereIsUnavailableWithTheAddressAtOnce) {
-  GrpcMasterStub stub({"127.0.0.1:1"}, clock_);
+  GrpcMasterStub stub({"127.0.0.1:1"}, clock_, {});
   const absl::Time begun = clock_.Now();
   const absl::Status status = Exists(stub, Within(absl::Seconds(30)));
   EXPECT_THAT(status, Fails(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable));
@@ -88,7 +88,7 @@ TEST_F(GrpcMasterStubTest, StaysWithTheFirstMasterThatAnswers) {
     ++calls;
     return grpc::Status::OK;
   };
-  GrpcMasterStub stub({"127.0.0.1:1", server_.address(), other.address()}, clock_);
+  GrpcMasterStub stub({"127.0.0.1:1", server_.address(), other.address()}, clock_, {});
   for (int i = 0; i < 3; ++i) EXPECT_THAT(Exists(stub, Within(absl::Seconds(10))), IsOk());
   EXPECT_EQ(calls, 0);
   server_.Stop();
@@ -104,7 +104,8 @@ grpc::Status NeverAnswer(grpc::ServerContext* context) {
 
 TEST_F(GrpcMasterStubTest, PassesOverAMasterThatGivesNoSignOfLife) {
   Server other;
-  GrpcMasterStub stub({server_.address(), other.address()}, clock_, absl::Milliseconds(100));
+  GrpcMasterStub stub({server_.address(), other.address()}, clock_,
+                      {.silence_max = absl::Milliseconds(100)});
   ASSERT_THAT(Exists(stub, Within(absl::Seconds(30))), IsOk());
   std::atomic<int> unanswered{0};
   server_.answer = [&](grpc::ServerContext* context) {
@@ -122,11 +123,25 @@ TEST_F(GrpcMasterStubTest, PassesOverAMasterThatGivesNoSignOfLife) {
 TEST_F(GrpcMasterStubTest, SaysWhichMasterGaveNoSignOfLife) {
   Server other;
   server_.answer = other.answer = NeverAnswer;
-  GrpcMasterStub stub({server_.address(), other.address()}, clock_, absl::Milliseconds(100));
+  GrpcMasterStub stub({server_.address(), other.address()}, clock_,
+                      {.silence_max = absl::Milliseconds(100)});
   const absl::Status status = Exists(stub, Within(absl::Seconds(30)));
   EXPECT_THAT(status, Fails(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable));
   EXPECT_THAT(std::string(status.message()),
               HasSubstr(absl::StrCat("master ", other.address(), ": no sign of life")));
+}
+
+TEST_F(GrpcMasterStubTest, ALoneMasterIsGivenUpOnlyByThoseWhoDoNotWait) {
+  server_.answer = NeverAnswer;
+  GrpcMasterStub hurried({server_.address()}, clock_,
+                         {.silence_max = absl::Milliseconds(100), .waits_for_lone_master = false});
+  const absl::Status status = Exists(hurried, Within(absl::Seconds(30)));
+  EXPECT_THAT(status, Fails(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no sign of life within 200ms"));
+  EXPECT_THAT(DetailOf(status)->hint, HasSubstr("stopped or overloaded"));
+  GrpcMasterStub patient({server_.address()}, clock_, {.silence_max = absl::Milliseconds(10)});
+  EXPECT_THAT(Exists(patient, Within(absl::Milliseconds(300))),
+              Fails(absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline));
 }
 
 // Waiting for space, say, may take longer than any sign of life.
@@ -145,7 +160,8 @@ TEST_F(GrpcMasterStubTest, ACallThatALivingMasterHoldsIsHeld) {
     ++started_elsewhere;
     return grpc::Status::OK;
   };
-  GrpcMasterStub stub({server_.address(), other.address()}, clock_, absl::Milliseconds(100));
+  GrpcMasterStub stub({server_.address(), other.address()}, clock_,
+                      {.silence_max = absl::Milliseconds(100)});
   EXPECT_THAT(stub.StartPuts(v1::StartPutsRequest(), Within(absl::Seconds(30))), IsOk());
   EXPECT_GE(asked.load(), 3);
   EXPECT_EQ(started_elsewhere.load(), 0);
@@ -155,7 +171,7 @@ TEST_F(GrpcMasterStubTest, KeepsTheTypedDetail) {
   server_.answer = [](grpc::ServerContext*) {
     return ToGrpc(MakeError(absl::StatusCode::kNotFound, ErrorReason::kNamespaceUnknown, "none"));
   };
-  GrpcMasterStub stub({server_.address()}, clock_);
+  GrpcMasterStub stub({server_.address()}, clock_, {});
   EXPECT_THAT(Exists(stub, Within(absl::Seconds(10))),
               Fails(absl::StatusCode::kNotFound, ErrorReason::kNamespaceUnknown));
 }
@@ -165,7 +181,7 @@ TEST_F(GrpcMasterStubTest, EndsAtTheDeadline) {
     while (!context->IsCancelled()) std::this_thread::yield();
     return grpc::Status::OK;
   };
-  GrpcMasterStub stub({server_.address()}, clock_);
+  GrpcMasterStub stub({server_.address()}, clock_, {});
   const absl::Time begun = clock_.Now();
   EXPECT_THAT(Exists(stub, Within(absl::Milliseconds(200))),
               Fails(absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline));
@@ -180,7 +196,7 @@ TEST_F(GrpcMasterStubTest, EndsWhenCancelled) {
     while (!context->IsCancelled()) std::this_thread::yield();
     return grpc::Status::OK;
   };
-  GrpcMasterStub stub({server_.address()}, clock_);
+  GrpcMasterStub stub({server_.address()}, clock_, {});
   EXPECT_THAT(
       Exists(stub, {.deadline = clock_.Now() + absl::Seconds(30), .cancel = source.token()}),
       Fails(absl::StatusCode::kCancelled, ErrorReason::kCancelledByCaller));

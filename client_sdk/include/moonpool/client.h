@@ -63,9 +63,9 @@ struct ClientOptions {
   absl::Duration timeout = absl::Seconds(10);  // of calls that give none
   // While no master can be reached, Connect and all calls that need one try again, with growing
   // pauses, until their timeout: an outage that is shorter (a restart) costs time and no call. All
-  // of that is idempotent. False: they are UNAVAILABLE after about a second, for those who would
-  // rather compute the bytes than wait; a put whose bytes are written waits for its outcome all the
-  // same.
+  // of that is idempotent. False: they are UNAVAILABLE after about a second (two per master where
+  // one takes calls and gives no sign of life), for those who would rather compute the bytes than
+  // wait; a put whose bytes are written waits for its outcome all the same.
   bool wait_for_master = true;
   size_t location_cache_entries = 1 << 16;
   // Of the *Async forms: threads, and calls that may wait for one (more: RESOURCE_EXHAUSTED).
