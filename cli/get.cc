@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/output/key_text.h"
+#include "cli/read_object.h"
 #include "cli/values.h"
 #include "common/error.h"
 #include "common/standard_files.h"
@@ -20,10 +21,10 @@ struct Arguments {
   std::string output = "-";
 };
 
-absl::Status WriteAll(const std::string& bytes, const std::string& output) {
+absl::Status WriteAll(const ObjectBytes& object, const std::string& output) {
   FILE* const file = output == "-" ? stdout : std::fopen(output.c_str(), "wb");
   if (file == nullptr) return FileError(errno, "open", output, kFileHint);
-  const bool is_written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  const bool is_written = std::fwrite(object.bytes.get(), 1, object.size, file) == object.size;
   if (file == stdout) return FlushStandardOutput();
   const bool is_closed = std::fclose(file) == 0;
   return is_written && is_closed ? absl::OkStatus() : FileError(errno, "write", output, kFileHint);
@@ -31,9 +32,9 @@ absl::Status WriteAll(const std::string& bytes, const std::string& output) {
 
 absl::StatusOr<uint64_t> Get(const Session& session, const Arguments& arguments) {
   ASSIGN_OR_RETURN(const auto client, session.Connect());
-  ASSIGN_OR_RETURN(const std::string bytes, client->Get(arguments.key));
-  RETURN_IF_ERROR(WriteAll(bytes, arguments.output));
-  return bytes.size();
+  ASSIGN_OR_RETURN(const ObjectBytes object, ReadObject(*client, arguments.key));
+  RETURN_IF_ERROR(WriteAll(object, arguments.output));
+  return object.size;
 }
 
 // The master keeps misses short, since engines see many; a person wants to know how to go on.

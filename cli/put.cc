@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <limits>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -33,6 +32,13 @@ absl::Status TooLarge(uint64_t most_bytes) {
                    {.hint = "split the value or add nodes"});
 }
 
+absl::Status NoNodes(const v1::GetStatusResponse& pool) {
+  return MakeError(
+      absl::StatusCode::kUnavailable, ErrorReason::kNoNodes,
+      absl::StrCat("no node is up, of ", pool.nodes_known(), " known"),
+      {.hint = "start a moonpool-node with this --master; `moonpool nodes` shows them"});
+}
+
 // No more than `most_bytes` are ever held: /dev/zero has no end.
 absl::StatusOr<std::string> ReadAll(const std::string& file, uint64_t most_bytes) {
   const int fd = file == "-" ? STDIN_FILENO : open(file.c_str(), O_RDONLY | O_CLOEXEC);
@@ -54,10 +60,9 @@ absl::StatusOr<std::string> ReadAll(const std::string& file, uint64_t most_bytes
 
 absl::StatusOr<uint64_t> Put(const Session& session, const Arguments& arguments) {
   ASSIGN_OR_RETURN(const v1::GetStatusResponse pool, session.Link().GetStatus());
-  // Without a node up nothing is known; the put itself will say so.
-  const uint64_t most_bytes =
-      pool.capacity_bytes() > 0 ? pool.capacity_bytes() : std::numeric_limits<uint64_t>::max();
-  ASSIGN_OR_RETURN(const std::string bytes, ReadAll(arguments.file, most_bytes));
+  // Said before anything is read, since what is read is bounded by what the nodes hold.
+  if (pool.capacity_bytes() == 0) return NoNodes(pool);
+  ASSIGN_OR_RETURN(const std::string bytes, ReadAll(arguments.file, pool.capacity_bytes()));
   ASSIGN_OR_RETURN(const auto client, session.Connect());
   PutItem item;
   item.key = arguments.key;

@@ -35,6 +35,12 @@ std::map<std::string, std::string> ParseReadyLine(absl::string_view line) {
   return addresses;
 }
 
+// A master that could not listen names its own flag.
+absl::Status WithListenHint(const absl::Status& status) {
+  return MakeError(status.code(), ReasonOf(status), status.message(),
+                   {.hint = "`moonpool dev` has --master-listen for the master's --listen"});
+}
+
 }  // namespace
 
 std::string OwnProgramDir() {
@@ -89,7 +95,9 @@ absl::Status DevCluster::StartMaster() {
   std::vector<std::string> args = {"--listen", options_.master_listen, "--http-listen",
                                    "127.0.0.1:0"};
   args.insert(args.end(), options_.master_args.begin(), options_.master_args.end());
-  ASSIGN_OR_RETURN(master_, StartMember("master", "moonpool-master", std::move(args)));
+  auto master = StartMember("master", "moonpool-master", std::move(args));
+  if (absl::IsUnavailable(master.status())) return WithListenHint(master.status());
+  ASSIGN_OR_RETURN(master_, std::move(master));
   master_address_ = master_.addresses["master"];
   return absl::OkStatus();
 }

@@ -227,6 +227,32 @@ TEST(CliWithoutAPool, ADeadAddressSaysWhatToDo) {
   EXPECT_THAT(get.err, HasSubstr("moonpool dev"));
 }
 
+TEST(CliWithoutNodes, APutReadsNothingThatCannotBeStored) {
+  const auto pool = Pool::Start({.nodes = 0});
+  ASSERT_NE(pool, nullptr);
+  const CliResult put = pool->Cli({"put", "k", "/dev/zero"});
+  EXPECT_EQ(put.exit_code, 1);
+  EXPECT_THAT(put.err, HasSubstr("NO_NODES"));
+  EXPECT_THAT(put.err, HasSubstr("; start a moonpool-node"));
+}
+
+TEST(CliWithoutNodes, AStoppedMasterIsNamedLongBeforeTheTimeout) {
+  const auto pool = Pool::Start({.nodes = 0});
+  ASSERT_NE(pool, nullptr);
+  const auto client = pool->Connect({.timeout = absl::Seconds(30), .wait_for_master = false});
+  ASSERT_NE(client, nullptr);
+  pool->cluster().master().process->Signal(SIGSTOP);
+  // Over a connection that stands, and over one that would have to be made.
+  const absl::Status get = client->Get("k").status();
+  const CliResult cli = pool->Cli({"get", "k", "--timeout", "10m"});
+  pool->cluster().master().process->Signal(SIGCONT);
+  EXPECT_THAT(get, Fails(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable));
+  EXPECT_THAT(Describe(get), HasSubstr("no sign of life within 2s; is moonpool-master stopped"));
+  EXPECT_EQ(cli.exit_code, 1);
+  EXPECT_THAT(cli.err, HasSubstr("master " + pool->master()));
+  EXPECT_THAT(cli.err, HasSubstr("; is moonpool-master running there? else start"));
+}
+
 size_t WidestLine(const std::string& text) {
   size_t widest = 0;
   for (size_t start = 0, end; start < text.size(); start = end + 1) {
@@ -313,6 +339,19 @@ TEST(DevCommand, ItsProcessesDieWithIt) {
   const std::string before = "run directory ";
   const size_t run_dir = log.find(before) + before.size();
   EXPECT_GT(std::filesystem::remove_all(log.substr(run_dir, log.find(' ', run_dir) - run_dir)), 1u);
+}
+
+TEST(DevCommand, AMastersPortInUseIsAnErrorThatNamesTheFlagOfDev) {
+  const TempDir dir;
+  const auto dev = StartDev(dir);
+  const std::string log = ReadFile(dir.File("log"));
+  const std::string before = "  master ";
+  const size_t address = log.find(before) + before.size();
+  const CliResult second = RunCli(
+      {"dev", "--master-listen", log.substr(address, log.find_first_of(" \n", address) - address)});
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_THAT(second.err, HasSubstr("cannot listen on"));
+  EXPECT_THAT(second.err, HasSubstr("; `moonpool dev` has --master-listen for the master's"));
 }
 
 TEST(DevCommand, TellsWhenAChildDies) {
