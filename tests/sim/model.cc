@@ -72,9 +72,11 @@ uint64_t Model::PutStarted(const std::string& key, size_t size, absl::Time now) 
   return attempts_.size();
 }
 
-std::string Model::PutEnded(uint64_t attempt_id, const absl::Status& status, absl::Time now) {
+std::string Model::PutEnded(uint64_t attempt_id, const absl::Status& status, int starts,
+                            absl::Time now) {
   Attempt& attempt = attempts_[attempt_id - 1];
   attempt.ended = now;
+  attempt.may_leave_grant = starts > 1 || !(status.ok() || absl::IsAlreadyExists(status));
   Tell(attempt.key, now, absl::StrCat("put ", attempt_id, " ends: ", Describe(status)));
   if (status.ok()) {
     ++counts_.acknowledged;
@@ -144,11 +146,14 @@ bool Model::MayBeRemoved(const Key& key, const Attempt& attempt, absl::Time begu
   return false;
 }
 
-// An attempt whose grant may have been open after `acknowledged` was stored.
-bool Model::HasOtherAttempt(const Key& key, uint64_t acknowledged) const {
+bool Model::HasOpenGrant(const Key& key, uint64_t acknowledged, absl::Time begun) const {
+  const absl::Time stored = attempts_[acknowledged - 1].ended;
   for (const uint64_t id : key.attempts) {
-    if (id == acknowledged) continue;
-    if (attempts_[id - 1].ended + kLongestGrant > attempts_[acknowledged - 1].ended) return true;
+    const Attempt& attempt = attempts_[id - 1];
+    if (attempt.ended >= begun && id != acknowledged) return true;
+    if (attempt.may_leave_grant && attempt.ended + LatestRequest() + kLongestGrant > stored) {
+      return true;
+    }
   }
   return false;
 }
@@ -183,7 +188,7 @@ std::string Model::CheckMiss(const std::string& key, const absl::Status& status,
     case ErrorReason::kGrantAborted:
     case ErrorReason::kExpired:
       // Of another attempt, after the object had gone; or of this one, when its start was repeated.
-      if (!HasOtherAttempt(state, acknowledged) && !faulty) {
+      if (!HasOpenGrant(state, acknowledged, begun)) {
         return absl::StrCat("acknowledged ", key,
                             " is said never to have been: ", Describe(status));
       }

@@ -41,7 +41,8 @@ class Model {
 
   // A put attempt of a client, begun now. Its id goes into the value.
   uint64_t PutStarted(const std::string& key, size_t size, absl::Time now);
-  std::string PutEnded(uint64_t attempt, const absl::Status& status, absl::Time now);
+  // `starts`: how often its start was sent, under one request id or several.
+  std::string PutEnded(uint64_t attempt, const absl::Status& status, int starts, absl::Time now);
 
   // `begun`: when the get was called. Status as the client returned it.
   std::string Got(const std::string& key, const absl::Status& status,
@@ -96,6 +97,9 @@ class Model {
     absl::Time ended = absl::InfiniteFuture();
     bool acknowledged = false;
     bool refused = false;  // for certain: no byte of it may ever be seen
+    // A grant of it may be open after its end: for want of a word, or since a start that was
+    // repeated may arrive late.
+    bool may_leave_grant = true;
   };
   // Latest start of a removal that was confirmed, and when the word came.
   struct Removal {
@@ -126,7 +130,9 @@ class Model {
   absl::Duration LatestRequest() const;
   // A removal that nobody has heard the end of may have taken this attempt.
   bool MayBeRemoved(const Key& key, const Attempt& attempt, absl::Time begun) const;
-  bool HasOtherAttempt(const Key& key, uint64_t acknowledged) const;
+  // A grant that may have been open after `acknowledged` was stored, other than its own, explains
+  // why the master speaks of a put that came to nothing to who began to read at `begun`.
+  bool HasOpenGrant(const Key& key, uint64_t acknowledged, absl::Time begun) const;
   std::string CheckContent(const std::string& key, absl::Span<const std::byte> bytes,
                            absl::Time begun, absl::Time now) const;
   std::string CheckMiss(const std::string& key, const absl::Status& status, absl::Time begun) const;

@@ -37,7 +37,7 @@ SimClient::SimClient(ClientWorld world, std::string host, uint64_t id, Random ra
       host_(std::move(host)),
       id_(id),
       random_(random),
-      stub_(world.master.NewStub(host_)),
+      stub_(world.master.NewStub(host_, [this] { ++starts_; })),
       transport_(NewSimTransport(world.fabric, host_)),
       shared_memory_(NewSimSharedMemory(world.fabric, host_)),
       waiter_(NewSimWaiter(world.fabric)),
@@ -179,6 +179,7 @@ void SimClient::Put() {
   }
   const Deadline deadline = RandomTimeout();
   const uint32_t replicas = random_.OneIn(2) ? 1 : world_.options.replicas;
+  starts_ = 0;
   const std::vector<absl::Status> results =
       client_.PutMany(items, {.call = deadline.options,
                               .replicas = replicas,
@@ -189,7 +190,7 @@ void SimClient::Put() {
   const absl::Time now = world_.scheduler.Now();
   ReportTime("PutMany", deadline);
   for (size_t i = 0; i < results.size(); ++i) {
-    ReportOn(items[i].key, world_.model.PutEnded(attempts[i], results[i], now));
+    ReportOn(items[i].key, world_.model.PutEnded(attempts[i], results[i], starts_, now));
   }
 }
 

@@ -82,6 +82,7 @@ class SimClient {
   const std::string host_;
   const uint64_t id_;
   Random random_;
+  int starts_ = 0;  // StartPuts that the present put has sent
   std::unique_ptr<client::MasterStub> stub_;
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<transport::Transport> shared_memory_;

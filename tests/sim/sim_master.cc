@@ -119,7 +119,8 @@ void SimMaster::CloseStream(uint64_t id) {
 // One unary call: there and back over the network, while the caller blocks in virtual time.
 class SimStub final : public client::MasterStub {
  public:
-  SimStub(SimMaster& master, std::string host) : master_(master), host_(std::move(host)) {}
+  SimStub(SimMaster& master, std::string host, std::function<void()> on_start)
+      : master_(master), host_(std::move(host)), on_start_(std::move(on_start)) {}
 
   template <typename Request, typename Response, typename Method>
   absl::StatusOr<Response> Call(const Request& request, const CallContext& context, Method method) {
@@ -171,6 +172,7 @@ class SimStub final : public client::MasterStub {
   }
   absl::StatusOr<v1::StartPutsResponse> StartPuts(const v1::StartPutsRequest& request,
                                                   const CallContext& context) override {
+    on_start_();
     return Call<v1::StartPutsRequest, v1::StartPutsResponse>(request, context,
                                                              &master::Handlers::StartPuts);
   }
@@ -205,10 +207,12 @@ class SimStub final : public client::MasterStub {
  private:
   SimMaster& master_;
   const std::string host_;
+  const std::function<void()> on_start_;
 };
 
-std::unique_ptr<client::MasterStub> SimMaster::NewStub(const std::string& host) {
-  return std::make_unique<SimStub>(*this, host);
+std::unique_ptr<client::MasterStub> SimMaster::NewStub(const std::string& host,
+                                                       std::function<void()> on_start) {
+  return std::make_unique<SimStub>(*this, host, std::move(on_start));
 }
 
 }  // namespace moonpool::sim

@@ -39,8 +39,9 @@ class SimMaster {
   bool is_up() const { return life_ != nullptr; }
   uint64_t lives() const { return lives_; }
 
-  // The stub of a client process on `host`.
-  std::unique_ptr<client::MasterStub> NewStub(const std::string& host);
+  // The stub of a client process on `host`. `on_start`: it sends a StartPuts.
+  std::unique_ptr<client::MasterStub> NewStub(const std::string& host,
+                                              std::function<void()> on_start);
 
   // A node's stream. `deliver` gets each message at the node's host, in order; `closed` is called
   // there when the stream is gone. Returns the stream's id; 0 when the master refuses it.
