@@ -281,7 +281,8 @@ void SimClient::ReadEverything() {
       const uint64_t hits_before = client_.stats().hits;
       Get({key});
       if (exists[0].ok() && client_.stats().hits == hits_before) {
-        Report(absl::StrCat(key, " is said to be stored and cannot be read, with nothing broken"));
+        ReportOn(key, absl::StrCat(
+                          key, " is said to be stored and cannot be read, with nothing broken"));
       }
     }
   }
