@@ -79,7 +79,8 @@ class Core {
 
   // The same name and incarnation: the node is back, its objects stay and its inventory is
   // reconciled. Another incarnation: its old replicas are lost; FAILED_PRECONDITION while the
-  // other one has a live session. INVALID_ARGUMENT for a bad description.
+  // other one has a live session. UNAVAILABLE/NODE_LOST: it was given up, and is let in when the
+  // leases on what it held have ended. INVALID_ARGUMENT for a bad description.
   absl::StatusOr<Registration> RegisterNode(const RegisterNodeCommand& command, absl::Time now);
   void InventorySlice(NodeId node, SessionId session, absl::Span<const SealedPart> parts,
                       absl::Time now);
@@ -92,7 +93,8 @@ class Core {
                      const absl::Status& status, absl::Time now);
   void NodeDisconnected(NodeId node, SessionId session, absl::Time now);
   // The operator says that a node that is away will never come back: removals stop waiting for
-  // it. NOT_FOUND; FAILED_PRECONDITION while it is up.
+  // it. If it does, only what is proved to be alive is taken from it. NOT_FOUND;
+  // FAILED_PRECONDITION while it is up.
   absl::Status ForgetNode(absl::string_view name, absl::Time now);
   // Makes the term greater than one that was seen elsewhere.
   void RaiseTerm(Term seen);

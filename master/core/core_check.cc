@@ -75,6 +75,11 @@ absl::Status CountSlot(const CoreState& s, SlotIndex slot, Recount& count) {
       return Broken("slot ", slot, " is not at its position of node ", part.node);
     }
     ++count.node_parts[part.node];
+    // Numbers of our own may have been forged before they were granted.
+    if (object.is_adopted && !s.debts.IsOverdue(node.id) &&
+        s.debts.IsOwed(node.id, {s.objects.HashOf(slot), object.generation})) {
+      return Broken("slot ", slot, " has a part that node ", part.node, " is to forget");
+    }
   }
   if (is_granted) {
     ++count.granted;
@@ -154,6 +159,7 @@ absl::Status CheckNodes(const CoreState& s, Recount& count) {
 }
 
 absl::Status CheckCounters(const CoreState& s, Recount& count) {
+  if (!s.debts.AddsUp()) return Broken("debts");
   if (s.bytes != count.bytes) return Broken("bytes by use");
   if (s.live_objects != count.live) return Broken("live objects");
   if (s.adopted_objects != count.adopted) return Broken("adopted objects");

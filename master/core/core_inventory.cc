@@ -83,7 +83,7 @@ void CoreState::Report(const ReportedPart& reported) {
   // Registering has raised the term above all that the node was told, and in this term no more was
   // granted: it is forged, and taken for an object it would meet the grant that gets its number.
   if (sealed.generation > Generation::Of(term, counter)) {
-    return Owe(reported.node, KeyHash(*name_space, sealed.key), sealed.generation);
+    return Owe(reported.node, {KeyHash(*name_space, sealed.key), sealed.generation});
   }
   ReportedPart part = reported;
   part.name_space = *name_space;
@@ -110,7 +110,7 @@ void CoreState::Report(const ReportedPart& reported) {
   }
   NodeSegment& segment = node.segments[sealed.extent.segment.value];
   if (!segment.allocator.Reserve(sealed.extent.offset, sealed.extent.length)) {
-    Owe(part.node, part.key_hash, sealed.generation);
+    Decline(part, part.node);
     return;
   }
   const PartialObject object{.name_space = *name_space,
@@ -118,6 +118,7 @@ void CoreState::Report(const ReportedPart& reported) {
                              .parent = std::string(sealed.parent),
                              .size_bytes = sealed.object_bytes};
   if (!Adopt(part, object, {ToStored(part)})) {
+    Decline(part, part.node);
     segment.allocator.Free(sealed.extent.offset, sealed.extent.length);
   }
 }
@@ -140,25 +141,24 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
         part.now < stone.holders_told_at && generation == stone.held_generation;
     const NodeId holder = nodes[part.node].id;
     if (!is_still_leased) {
-      GatherFree(holder, FreeItem{removal, generation});
-      FlushFrees(part.now);
+      FreeAt(holder, generation, removal);
     } else if (std::find(stone.holders.begin(), stone.holders.end(), holder) ==
                stone.holders.end()) {
       stone.holders.push_back(holder);  // it came after the removal, and is told with the others
     }
     return true;
   }
+  // Dead at this node, and on its way out, though there may be a replica elsewhere that lives.
+  if (debts.IsOwed(nodes[part.node].id, {part.key_hash, generation})) return true;
   const bool is_live = slot != kNoSlot && objects[slot].state == ObjectState::kLive;
   if (is_live && objects[slot].generation == generation) return false;  // another replica
   const auto unwanted = [&] {
-    Owe(part.node, part.key_hash, generation);
+    Owe(part.node, {part.key_hash, generation});
     return true;
   };
   // Granted by this core and not open any more: its writer was told that it is aborted.
   if (!part.is_inventory && generation.term() >= own_since) return unwanted();
   if (is_live && objects[slot].generation > generation) return unwanted();
-  // Dead already: it is on its way out.
-  if (IsOwed(nodes[part.node].id, part.key_hash, generation)) return true;
   if (partials.Find({part.key_hash, generation}) != nullptr) return false;
   const std::optional<Obituary> obituary = obituaries.Find(part.key_hash);
   const bool is_last = obituary.has_value() && generation == obituary->generation;
@@ -182,7 +182,7 @@ void CoreState::CollectPart(const ReportedPart& part) {
   const PartialTable::Id id{part.key_hash, sealed.generation};
   PartialObject* object = partials.Find(id);
   if (object == nullptr) {
-    if (partials.size() >= options.max_partial_objects) return;
+    if (partials.size() >= options.max_partial_objects) return Decline(part, part.node);
     object = &partials.Add(id, PartialObject{.name_space = part.name_space,
                                              .key = std::string(sealed.key),
                                              .parent = std::string(sealed.parent),
@@ -206,6 +206,9 @@ void CoreState::CollectPart(const ReportedPart& part) {
       });
   if (is_other || is_known ||
       !node.segments[stored.segment].allocator.Reserve(stored.offset, stored.length)) {
+    const bool is_holder = std::any_of(object->parts.begin(), object->parts.end(),
+                                       [&](const PartialPart& p) { return p.node == node.id; });
+    if (!is_holder) Decline(part, part.node);
     return;
   }
   Charge(node, ByteUse::kPartial, stored.length);
@@ -221,7 +224,14 @@ void CoreState::CollectPart(const ReportedPart& part) {
   for (const StoredPart& each : complete) {
     Uncharge(nodes[each.node], ByteUse::kPartial, each.length);
   }
-  if (!Adopt(part, whole, complete)) placement.GiveBack({complete.begin(), complete.end()});
+  if (!Adopt(part, whole, complete)) {
+    for (const StoredPart& each : complete) Decline(part, each.node);
+    placement.GiveBack({complete.begin(), complete.end()});
+    for (const PartialPart& rest : std::exchange(whole.parts, {})) {
+      Decline(part, nodes.Find(rest.node)->index);
+      ReleasePartial(rest);
+    }
+  }
   if (!whole.parts.empty()) partials.Add(id, std::move(whole));
 }
 
@@ -237,11 +247,12 @@ bool CoreState::Adopt(const ReportedPart& part, const PartialObject& object, Sto
     const bool is_live = objects[slot].state == ObjectState::kLive;
     const absl::Time held = is_live ? ProtectedUntil(slot) : absl::InfinitePast();
     // Under a lease its bytes stay as they are, though nobody finds them any more.
-    if (is_live && held <= part.now) {
-      objects.ForEachPart(slot,
-                          [&](const StoredPart& old) { Owe(old.node, part.key_hash, other); });
+    if (is_live) {
+      objects.ForEachPart(slot, [&](const StoredPart& old) {
+        Owe(old.node, {part.key_hash, other}, Haste::kNow,
+            held > part.now ? held : absl::InfinitePast());
+      });
     }
-    if (is_live && held > part.now) OweAfterLease(slot, held);
     Erase(slot, DeathCause::kSuperseded, part.now, ReleaseRule{.all_until = held});
     slot = objects.Find(part.key_hash, part.name_space, object.key);
   }
@@ -250,6 +261,7 @@ bool CoreState::Adopt(const ReportedPart& part, const PartialObject& object, Sto
   objects[slot].state = ObjectState::kGranted;
   objects[slot].generation = generation;
   objects[slot].size_bytes = object.size_bytes;
+  objects[slot].is_scattered = SettleObituary(part.key_hash, generation);
   LinkParent(slot, object.parent);  // without a parent when the table is full
   for (StoredPart& each : parts) each.replica = 0;
   Attach(slot, std::move(parts), ByteUse::kGranted);
@@ -275,17 +287,14 @@ bool CoreState::AddReplica(SlotIndex slot, StoredParts parts) {
   return true;
 }
 
-void CoreState::OweAfterLease(SlotIndex slot, absl::Time held) {
-  if (tombstones.size() >= options.max_tombstones) return;
-  const Generation generation = objects[slot].generation;
-  absl::InlinedVector<NodeId, 1> holders;
-  objects.ForEachPart(slot,
-                      [&](const StoredPart& part) { holders.push_back(nodes[part.node].id); });
-  const RemoveTicket ticket = tombstones.Add(Tombstone{.name_space = objects[slot].name_space,
-                                                       .key = std::string(objects.KeyOf(slot)),
-                                                       .generation = generation});
-  tombstones.Await(ticket);  // the lease
-  tombstones.Delay(ticket, held, generation, holders);
+void CoreState::Decline(const ReportedPart& part, NodeIndex node) {
+  const Generation generation = part.sealed->generation;
+  const SlotIndex slot = objects.Find(part.key_hash, part.name_space, part.sealed->key);
+  if (slot != kNoSlot && objects.FindGeneration(slot, generation) != nullptr) {
+    objects[slot].is_scattered = true;
+    return;
+  }
+  Owe(node, {part.key_hash, generation});
 }
 
 void CoreState::DropPartial(const PartialTable::Id& id) {

@@ -32,7 +32,8 @@ absl::StatusOr<Registration> Core::RegisterNode(const RegisterNodeCommand& comma
                                                 absl::Time now) {
   CoreState& s = *state_;
   s.Observe(now);
-  RETURN_IF_ERROR(s.CheckRegistration(command));
+  s.GiveUpOverdue(now);
+  RETURN_IF_ERROR(s.CheckRegistration(command, now));
   NodeRecord* node = s.nodes.FindByName(command.name);
   // A node that this core has not met yet knows a term from an older master.
   const bool is_foreign_term = node == nullptr || command.highest_term_seen > s.term;
@@ -43,30 +44,39 @@ absl::StatusOr<Registration> Core::RegisterNode(const RegisterNodeCommand& comma
       SameSegments(*node, command)) {
     s.Reopen(*node, command, now);
   } else {
-    std::vector<FreeItem> unconfirmed;
-    if (node != nullptr) {
-      if (node->description.incarnation == command.incarnation) {
-        // The bytes are still there: what was to be freed has to be freed in the new record.
-        for (const uint64_t id : std::exchange(node->commands, {})) {
-          for (const FreeItem& item : s.commands.Take(id)) unconfirmed.push_back(item);
-        }
-      }
+    const bool is_same_life =
+        node != nullptr && node->description.incarnation == command.incarnation;
+    const bool is_met = is_same_life ? node->is_met : s.nodes.ReadmitAt(command).has_value();
+    std::vector<RemoveTicket> waiters;
+    if (is_same_life) {
+      // The bytes are still there: what waits for them waits for the new record.
+      s.debts.Move(node->id, NodeId{});
+      waiters = std::exchange(node->inventory_waiters, {});
+      s.GiveUp(*node, now);
+    } else if (node != nullptr) {
       s.RetireNode(*node);
     }
     node = s.nodes.Add(command);
-    if (node == nullptr && s.ReleaseOldestLost()) node = s.nodes.Add(command);
-    if (node == nullptr) return s.LimitReached("nodes", s.options.max_nodes);
-    if (!unconfirmed.empty()) s.SendFree(*node, std::move(unconfirmed), now);
+    if (node == nullptr && s.ReleaseOldestLost(now)) node = s.nodes.Add(command);
+    if (node == nullptr) {
+      s.ConfirmAll(s.debts.Drop(NodeId{}));
+      s.ConfirmAll(waiters);
+      return s.LimitReached("nodes", s.options.max_nodes);
+    }
+    s.debts.Move(NodeId{}, node->id);
+    node->inventory_waiters = std::move(waiters);
+    node->is_met = is_met;
   }
   node->session = SessionId{++s.last_session};
   node->last_heard = now;
   s.nodes.Refresh();
-  for (const uint64_t id : node->commands) s.Transmit(id, now);
+  for (const uint64_t id : s.debts.Unconfirmed(node->id, now)) s.Transmit(id, now);
   ++s.changes;
   return Registration{.node = node->id, .session = node->session, .term = s.term};
 }
 
-absl::Status CoreState::CheckRegistration(const RegisterNodeCommand& command) const {
+absl::Status CoreState::CheckRegistration(const RegisterNodeCommand& command,
+                                          absl::Time now) const {
   if (command.name.empty() || command.name.size() > kMaxNamespaceBytes) {
     return BadDescription("a node needs a name of 1 to 255 bytes");
   }
@@ -83,6 +93,15 @@ absl::Status CoreState::CheckRegistration(const RegisterNodeCommand& command) co
     }
     is_named[spec.segment.value] = true;
     if (spec.capacity_bytes > uint64_t{1} << 56) return BadDescription("a segment over 64 PiB");
+  }
+  const std::optional<absl::Time> readmit_at = nodes.ReadmitAt(command);
+  if (readmit_at.has_value() && now < *readmit_at) {
+    return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kNodeLost,
+                     absl::StrCat("this incarnation of \"", command.name,
+                                  "\" was given up, and what it held may still be leased"),
+                     {.hint = "it is let in when the leases have ended",
+                      .node = command.name,
+                      .retry_after = *readmit_at - now});
   }
   const auto named = nodes.by_name().find(command.name);
   if (named == nodes.by_name().end()) return absl::OkStatus();
@@ -107,7 +126,6 @@ void CoreState::Reopen(NodeRecord& node, const RegisterNodeCommand& command, abs
   node.description.shm_path = command.shm_path;
   node.state = NodeState::kUp;
   node.inventory_complete = false;
-  node.owes_more = false;  // it reports everything now
   node.seen = std::make_unique<SlotSet>();
 }
 
@@ -124,17 +142,18 @@ void CoreState::RetireNode(NodeRecord& node) {
   node.seen = nullptr;
   node.unswept = 0;
   node.session = SessionId{};
-  owed.erase(node.index);
   nodes.Retire(node.index);
   nodes.Refresh();
-  ConfirmAllOf(node);
+  // With the incarnation its bytes are gone, which is all that removals wait for.
+  ConfirmAll(debts.Drop(node.id));
+  ConfirmAll(std::exchange(node.inventory_waiters, {}));
 }
 
-// With the incarnation its bytes are gone, which is all that removals wait for.
-void CoreState::ConfirmAllOf(NodeRecord& node) {
-  const std::vector<uint64_t> ids(node.commands.begin(), node.commands.end());
-  for (const uint64_t id : ids) ConfirmCommand(node, id);
-  for (const RemoveTicket ticket : std::exchange(node.inventory_waiters, {})) Confirm(ticket);
+void CoreState::GiveUp(NodeRecord& node, absl::Time now) {
+  // Readers may hold leases from the time when it was up, or from an older leader.
+  const absl::Time up_until = node.is_up() ? now : node.lost_at - options.node_loss_timeout;
+  nodes.GiveUp(node.index, std::max(up_until + options.max_lease, hold_until));
+  RetireNode(node);
 }
 
 void CoreState::ReleaseNode(NodeRecord& node) {
@@ -142,25 +161,16 @@ void CoreState::ReleaseNode(NodeRecord& node) {
   nodes.Release(node.index);
 }
 
-// What it owes beside that is given up: of nodes that are gone for good nobody tells.
-bool CoreState::IsAwaited(const NodeRecord& node) const {
-  if (!node.inventory_waiters.empty()) return true;
-  return std::any_of(node.commands.begin(), node.commands.end(), [&](uint64_t id) {
-    const std::vector<FreeItem>& items = commands.Find(id)->items;
-    return std::any_of(items.begin(), items.end(),
-                       [](const FreeItem& item) { return item.ticket != RemoveTicket{}; });
-  });
-}
-
-bool CoreState::ReleaseOldestLost() {
+bool CoreState::ReleaseOldestLost(absl::Time now) {
   NodeRecord* oldest = nullptr;
   for (const auto& record : nodes.records()) {
     const bool is_empty = record != nullptr && record->state == NodeState::kLost &&
-                          record->parts.empty() && !IsAwaited(*record);
+                          record->parts.empty() && record->inventory_waiters.empty() &&
+                          !debts.IsAwaited(record->id);
     if (is_empty && (oldest == nullptr || record->lost_at < oldest->lost_at)) oldest = record.get();
   }
   if (oldest == nullptr) return false;
-  RetireNode(*oldest);
+  GiveUp(*oldest, now);
   ReleaseNode(*oldest);
   return true;
 }
@@ -220,7 +230,8 @@ void Core::CommandResult(NodeId node, SessionId session, uint64_t command_id,
                          const absl::Status& status, absl::Time now) {
   NodeRecord* record = state_->SessionOf(node, session, now);
   // A command that failed is repeated after command_retry.
-  if (record != nullptr && status.ok()) state_->ConfirmCommand(*record, command_id);
+  if (record != nullptr && status.ok())
+    state_->ConfirmAll(state_->debts.Confirm(record->id, command_id));
 }
 
 void Core::NodeDisconnected(NodeId node, SessionId session, absl::Time now) {
@@ -242,7 +253,7 @@ absl::Status Core::ForgetNode(absl::string_view name, absl::Time now) {
                      absl::StrCat("node \"", name, "\" is in session"),
                      {.hint = "stop its moonpool-node first", .node = std::string(name)});
   }
-  s.RetireNode(*node);
+  s.GiveUp(*node, now);
   return absl::OkStatus();
 }
 

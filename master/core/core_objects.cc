@@ -225,54 +225,57 @@ void CoreState::RecordDeath(SlotIndex slot, uint64_t hash, DeathCause cause, abs
     obituary.dead_up_to = Generation{object.generation.value - 1};
   } else if (cause != DeathCause::kRemoved) {
     // Its writer may have sealed some of it.
-    objects.ForEachPart(slot,
-                        [&](const StoredPart& part) { Owe(part.node, hash, object.generation); });
+    objects.ForEachPart(slot, [&](const StoredPart& part) {
+      Owe(part.node, {hash, object.generation});
+    });
   }
   if (cause == DeathCause::kRemoved) {
     obituary.dead_up_to = Generation::Of(term, counter);
     obituary.covers_removal = true;
   }
   if (cause == DeathCause::kEvicted) {
-    // The node is not told of every eviction, since the bytes are overwritten soon. It is when the
-    // key comes back; objects of several parts, which are few, are forgotten at once.
+    // The bytes are overwritten soon: the node is told when the key comes back or the obituary
+    // makes room. Objects of several parts, which are few, are forgotten at once.
     obituary.last_seen_at = object.node;
     if (object.node == 0) {
-      objects.ForEachPart(slot,
-                          [&](const StoredPart& part) { Owe(part.node, hash, object.generation); });
+      objects.ForEachPart(slot, [&](const StoredPart& part) {
+        Owe(part.node, {hash, object.generation});
+      });
     }
   }
   // Replicas that were lost with their nodes return no more, since the object is gone.
   const bool may_return = cause == DeathCause::kNodeLost || cause == DeathCause::kRemoved;
-  if (object.is_scattered && !may_return) OweAbsent(hash, object.generation);
+  if (object.is_scattered && !may_return) OweAbsent({hash, object.generation});
   Remember(obituary);
 }
 
 void CoreState::Remember(const Obituary& obituary) {
   const std::optional<Obituary> forgotten = obituaries.Add(obituary);
-  if (!forgotten.has_value()) return;
-  // Nobody is in a hurry: without what was just owed for other reasons it goes with the next tick.
-  const bool is_urgent = owes_now;
-  if (forgotten->cause == DeathCause::kEvicted && forgotten->last_seen_at != 0) {
-    Owe(forgotten->last_seen_at, forgotten->key_hash, forgotten->generation);
+  if (!forgotten.has_value() || forgotten->is_settled) return;
+  const Debt debt{forgotten->key_hash, forgotten->generation};
+  if (forgotten->cause == DeathCause::kEvicted) {
+    Owe(forgotten->last_seen_at, debt, Haste::kNextTick);
   } else if (forgotten->cause == DeathCause::kNodeLost) {
-    OweAbsent(forgotten->key_hash, forgotten->generation);
+    OweAbsent(debt, Haste::kNextTick);
   }
-  owes_now = is_urgent;
 }
 
-void CoreState::SettleObituary(uint64_t hash) {
+bool CoreState::SettleObituary(uint64_t hash, Generation back) {
   std::optional<Obituary> obituary = obituaries.Find(hash);
-  if (!obituary.has_value()) return;
+  if (!obituary.has_value() || obituary->is_settled) return false;
+  const bool is_back = obituary->generation == back;
+  const Debt debt{hash, obituary->generation};
   if (obituary->cause == DeathCause::kEvicted) {
-    if (obituary->last_seen_at != 0) Owe(obituary->last_seen_at, hash, obituary->generation);
-  } else if (obituary->cause == DeathCause::kNodeLost) {
-    OweAbsent(hash, obituary->generation);
-  } else {
-    return;
+    Owe(obituary->last_seen_at, debt);
+  } else if (obituary->cause != DeathCause::kNodeLost) {
+    return false;
+  } else if (!is_back) {
+    OweAbsent(debt);
   }
-  obituary->last_seen_at = 0;
-  obituary->dead_up_to = std::max(obituary->dead_up_to, obituary->generation);
+  obituary->is_settled = true;
+  if (!is_back) obituary->dead_up_to = std::max(obituary->dead_up_to, obituary->generation);
   Remember(*obituary);
+  return is_back;
 }
 
 uint64_t CoreState::FootprintOf(SlotIndex slot) const {

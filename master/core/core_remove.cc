@@ -9,19 +9,11 @@
 #include "master/core/core_state.h"
 
 namespace moonpool::master {
-namespace {
-
-// Generations in one command, so that no message grows without bound.
-constexpr size_t kMaxFreesPerCommand = 4096;
-
-}  // namespace
-
 absl::StatusOr<std::vector<RemoveOutcome>> Core::Remove(const Caller& caller,
                                                         absl::Span<const absl::string_view> keys,
                                                         absl::Time now) {
   CoreState& s = *state_;
   s.Observe(now);
-  s.FlushOwed(now);
   ASSIGN_OR_RETURN(const NamespaceId name_space, s.Admit(caller, keys.size()));
   std::vector<RemoveOutcome> outcomes;
   outcomes.reserve(keys.size());
@@ -30,7 +22,6 @@ absl::StatusOr<std::vector<RemoveOutcome>> Core::Remove(const Caller& caller,
     outcomes.push_back(status.ok() ? s.RemoveOne(name_space, key, now)
                                    : RemoveOutcome{.status = std::move(status)});
   }
-  s.FlushFrees(now);
   return outcomes;
 }
 
@@ -87,20 +78,15 @@ RemoveTicket CoreState::Bury(NamespaceId name_space, absl::string_view key, Slot
                       .cause = DeathCause::kRemoved,
                       .covers_removal = true});
   }
-  FlushOwed(now);
-  for (const uint64_t command : commands.OwedOf(hash)) {
-    tombstones.Await(ticket);
-    commands.Attach(command, FreeItem{ticket, commands.Find(command)->items.front().generation});
-  }
+  for (uint32_t owed = debts.Attach(hash, ticket); owed > 0; --owed) tombstones.Await(ticket);
   while (const std::optional<PartialTable::Id> id = partials.FirstOf(hash)) {
     for (const PartialPart& part : partials.Find(*id)->parts) {
-      GatherFree(part.node, FreeItem{ticket, id->generation});
+      FreeAt(part.node, id->generation, ticket);
     }
     DropPartial(*id);
   }
   for (const auto& [name, index] : nodes.by_name()) {
-    const bool is_reporting = nodes[index].is_up() && !nodes[index].inventory_complete;
-    if (!is_reporting && !nodes[index].owes_more) continue;
+    if (!nodes[index].is_up() || nodes[index].inventory_complete) continue;
     nodes[index].inventory_waiters.push_back(ticket);
     tombstones.Await(ticket);
   }
@@ -127,48 +113,31 @@ void CoreState::BuryObject(RemoveTicket ticket, SlotIndex slot, absl::Time now) 
     tombstones.Delay(ticket, held, generation, holders);
     return;
   }
-  for (const NodeId holder : holders) GatherFree(holder, FreeItem{ticket, generation});
+  for (const NodeId holder : holders) FreeAt(holder, generation, ticket);
 }
 
-void CoreState::GatherFree(NodeId holder, FreeItem item) {
+void CoreState::FreeAt(NodeId holder, Generation generation, RemoveTicket ticket) {
   const NodeRecord* node = nodes.Find(holder);
   // With a retired incarnation its bytes are gone.
   if (node == nullptr || node->state == NodeState::kRetired) return;
-  tombstones.Await(item.ticket);
-  gathered_frees[node->index].push_back(item);
+  tombstones.Await(ticket);
+  debts.Free(holder, generation, ticket);
 }
 
-void CoreState::FlushFrees(absl::Time now) {
-  for (auto& [index, items] : std::exchange(gathered_frees, {})) {
-    NodeRecord& node = nodes[index];
-    SendFree(node, std::move(items), now);
-  }
-}
-
-void CoreState::SendFree(NodeRecord& node, std::vector<FreeItem> items, absl::Time now) {
-  node.owed += items.size();
-  if (!node.is_up() && !node.commands.empty()) {
-    const uint64_t last = *node.commands.rbegin();
-    if (commands.Find(last)->items.size() + items.size() <= kMaxFreesPerCommand) {
-      return commands.Append(last, items);
-    }
-  }
-  const uint64_t id = commands.NextId();
-  node.commands.insert(id);
-  commands.Add(id, OpenCommand{.node = node.id, .items = std::move(items)});
-  if (node.is_up()) Transmit(id, now);
+void CoreState::SendUnsent(const NodeRecord& node, absl::Time now) {
+  for (const uint64_t id : debts.Unsent(node.id)) Transmit(id, now);
 }
 
 void CoreState::Transmit(uint64_t command_id, absl::Time now) {
-  const OpenCommand& command = *commands.Find(command_id);
+  const OpenCommand& command = *debts.Find(command_id);
   const NodeRecord& node = *nodes.Find(command.node);
   FreeCommand free{.node = node.id, .session = node.session, .command_id = command_id};
   free.newest = Generation::Of(term, counter);
   free.oldest_open = grants.OldestOpen().value_or(Generation{free.newest.value + 1});
-  free.generations.reserve(command.items.size());
-  for (const FreeItem& item : command.items) free.generations.push_back(item.generation);
+  free.generations = command.frees;
+  for (const Debt& debt : command.debts) free.generations.push_back(debt.generation);
   sent.push_back(std::move(free));
-  commands.RepeatAt(command_id, now + options.command_retry);
+  debts.RepeatAt(command_id, now + options.command_retry);
 }
 
 void CoreState::Confirm(RemoveTicket ticket) {
@@ -182,65 +151,30 @@ void CoreState::Confirm(RemoveTicket ticket) {
   }
 }
 
-void CoreState::ConfirmCommand(NodeRecord& node, uint64_t command_id) {
-  if (node.commands.erase(command_id) == 0) return;
-  const std::vector<FreeItem> items = commands.Take(command_id);
-  node.owed -= std::min<uint64_t>(node.owed, items.size());
-  for (const FreeItem& item : items) Confirm(item.ticket);
+void CoreState::ConfirmAll(absl::Span<const RemoveTicket> tickets) {
+  for (const RemoveTicket ticket : tickets) Confirm(ticket);
 }
 
-void CoreState::Owe(NodeIndex index, uint64_t key_hash, Generation generation) {
-  if (nodes.records()[index] == nullptr) return;
-  NodeRecord& node = nodes[index];
+void CoreState::Owe(NodeIndex index, const Debt& debt, Haste haste, absl::Time not_before) {
+  const NodeRecord* node = nodes.records()[index].get();
   // With a retired incarnation its bytes are gone.
-  if (node.state == NodeState::kRetired || IsOwed(node.id, key_hash, generation)) return;
-  std::vector<FreeItem>& waiting = owed[index];
-  if (node.owed + waiting.size() >= options.max_owed_frees) {
-    node.owes_more = true;
-    return;
-  }
-  waiting.push_back(FreeItem{{}, generation, key_hash});
-  owes_now = true;
+  if (node == nullptr || node->state == NodeState::kRetired) return;
+  debts.Owe(node->id, debt, haste, not_before);
 }
 
-void CoreState::OweAbsent(uint64_t key_hash, Generation generation) {
+void CoreState::OweAbsent(const Debt& debt, Haste haste) {
   if (nodes.usable().size() == nodes.by_name().size()) return;
   for (const auto& [name, index] : nodes.by_name()) {
-    if (!nodes[index].is_usable()) Owe(index, key_hash, generation);
+    if (!nodes[index].is_usable()) Owe(index, debt, haste);
   }
 }
 
-bool CoreState::IsOwed(NodeId node, uint64_t key_hash, Generation generation) const {
-  for (const uint64_t id : commands.OwedOf(key_hash)) {
-    const OpenCommand& command = *commands.Find(id);
-    if (command.node != node) continue;
-    for (const FreeItem& item : command.items) {
-      if (item.generation == generation) return true;
-    }
-  }
-  return false;
-}
-
-void CoreState::FlushOwed(absl::Time now) {
-  owes_now = false;
-  for (auto& [index, items] : std::exchange(owed, {})) {
-    if (nodes.records()[index] == nullptr) continue;
-    NodeRecord& node = nodes[index];
-    if (node.state == NodeState::kRetired) continue;
-    for (size_t i = 0; i < items.size(); i += kMaxFreesPerCommand) {
-      const auto slice = absl::MakeConstSpan(items).subspan(i, kMaxFreesPerCommand);
-      SendFree(node, {slice.begin(), slice.end()}, now);
-    }
-  }
-}
-
-void CoreState::TellHolders(RemoveTicket ticket, absl::Time now) {
+void CoreState::TellHolders(RemoveTicket ticket) {
   const Tombstone& stone = *tombstones.Find(ticket);
   for (const NodeId holder : stone.holders) {
-    GatherFree(holder, FreeItem{ticket, stone.held_generation});
+    FreeAt(holder, stone.held_generation, ticket);
   }
   Confirm(ticket);  // the lease
-  FlushFrees(now);
 }
 
 }  // namespace moonpool::master

@@ -32,6 +32,7 @@ CoreState::CoreState(CoreOptions core_options, Term first_term, Random seeded)
       namespaces(options.max_namespaces),
       leases(namespaces, options.max_leases, options.leased_fraction),
       obituaries(options.obituaries),
+      debts(options.max_owed_frees),
       placement(nodes, random, options) {
   MP_CHECK(first_term.value > 0, "a term is at least 1");
   absl::StatusOr<std::unique_ptr<EvictionPolicy>> made =
@@ -188,13 +189,13 @@ absl::StatusOr<std::string> Core::OpenNamespace(absl::string_view name,
 
 Effects Core::TakeEffects() {
   CoreState& s = *state_;
-  if (s.owes_now) s.FlushOwed(s.last_now);
-  Effects effects;
-  effects.frees = std::move(s.sent);
-  effects.removes_done = std::move(s.removes_done);
-  s.sent.clear();
-  s.removes_done.clear();
-  return effects;
+  for (const NodeId id : s.debts.TakeHasty()) {
+    const NodeRecord* node = s.nodes.Find(id);
+    if (node != nullptr && node->is_up()) s.SendUnsent(*node, s.last_now);
+  }
+  return Effects{.frees = std::exchange(s.sent, {}),
+                 .removes_done = std::exchange(s.removes_done, {}),
+                 .given_up = std::exchange(s.given_up, {})};
 }
 
 }  // namespace moonpool::master

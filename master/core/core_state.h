@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "common/random.h"
 #include "master/core/commands.h"
+#include "master/core/debt_table.h"
 #include "master/core/eviction/registry.h"
 #include "master/core/grant_table.h"
 #include "master/core/lease_table.h"
@@ -93,8 +94,9 @@ struct CoreState {
   // As Obituaries::Add; what is forgotten with it is owed from now on.
   void Remember(const Obituary& obituary);
   // What was evicted or lost may have left records at nodes, which owe to forget them from now on,
-  // so that no inventory brings it back.
-  void SettleObituary(uint64_t hash);
+  // so that no inventory brings it back. True: it is the one that is back, and there may be more of
+  // it where it was lost.
+  bool SettleObituary(uint64_t hash, Generation back = {});
   // Replicas that `goes(replica number)` names leave the object, which keeps others. Returns how
   // many replicas are left; with none left nothing was done.
   template <typename Goes>
@@ -154,35 +156,31 @@ struct CoreState {
   RemoveOutcome RemoveOne(NamespaceId name_space, absl::string_view key, absl::Time now);
   RemoveTicket Bury(NamespaceId name_space, absl::string_view key, SlotIndex slot, absl::Time now);
   void BuryObject(RemoveTicket ticket, SlotIndex slot, absl::Time now);
-  // The removal awaits this holder; FlushFrees sends it what was gathered.
-  void GatherFree(NodeId holder, FreeItem item);
-  void FlushFrees(absl::Time now);
-  // Has the node forget these, and remembers to see to it.
-  void SendFree(NodeRecord& node, std::vector<FreeItem> items, absl::Time now);
-  void Transmit(uint64_t command_id, absl::Time now);
+  // The removal awaits this holder, which is told with the next effects.
+  void FreeAt(NodeId holder, Generation generation, RemoveTicket ticket);
   // The node is to forget a generation that is dead, now or when it is back.
-  void Owe(NodeIndex node, uint64_t key_hash, Generation generation);
+  void Owe(NodeIndex node, const Debt& debt, Haste haste = Haste::kNow,
+           absl::Time not_before = absl::InfinitePast());
   // So do all nodes that may have it without this master's knowing: they are away, or have not
   // reported everything.
-  void OweAbsent(uint64_t key_hash, Generation generation);
-  bool IsOwed(NodeId node, uint64_t key_hash, Generation generation) const;
-  void FlushOwed(absl::Time now);
+  void OweAbsent(const Debt& debt, Haste haste = Haste::kNow);
+  void SendUnsent(const NodeRecord& node, absl::Time now);
+  void Transmit(uint64_t command_id, absl::Time now);
   void Confirm(RemoveTicket ticket);
-  void ConfirmCommand(NodeRecord& node, uint64_t command_id);
-  void TellHolders(RemoveTicket ticket, absl::Time now);
+  void ConfirmAll(absl::Span<const RemoveTicket> tickets);
+  void TellHolders(RemoveTicket ticket);
 
   // --- core_node.cc
   NodeRecord* SessionOf(NodeId node, SessionId session, absl::Time now);
-  absl::Status CheckRegistration(const RegisterNodeCommand& command) const;
+  absl::Status CheckRegistration(const RegisterNodeCommand& command, absl::Time now) const;
   void Reopen(NodeRecord& node, const RegisterNodeCommand& command, absl::Time now);
   void RetireNode(NodeRecord& node);
+  // Its incarnation counts as lost, whether it is or not: what it brings back must be proved.
+  void GiveUp(NodeRecord& node, absl::Time now);
   void ReleaseNode(NodeRecord& node);
-  // A removal waits for it.
-  bool IsAwaited(const NodeRecord& node) const;
   // Makes room for another node; false when all hold something or are in session.
-  bool ReleaseOldestLost();
+  bool ReleaseOldestLost(absl::Time now);
   void CloseSession(NodeRecord& node, absl::Time now);
-  void ConfirmAllOf(NodeRecord& node);
   // Replicas with a part on this node are gone, and the object with its last one.
   void LoseReplicas(SlotIndex slot, NodeIndex node, absl::Time now);
   // Does so ahead of the sweep for a live object that has nothing but lost or retired nodes; true
@@ -199,8 +197,9 @@ struct CoreState {
   bool Adopt(const ReportedPart& part, const PartialObject& object, StoredParts parts);
   // False: it has as many replicas as there may be.
   bool AddReplica(SlotIndex slot, StoredParts parts);
-  // The holders of an object that is about to go are told when its lease has ended.
-  void OweAfterLease(SlotIndex slot, absl::Time held);
+  // What the node holds of it is not taken: it is owed, or, where the object lives, its removal has
+  // to ask this node as well.
+  void Decline(const ReportedPart& part, NodeIndex node);
   void DropPartial(const PartialTable::Id& id);
   void ReleasePartial(const PartialPart& part);
 
@@ -216,6 +215,7 @@ struct CoreState {
   void ExpireCondemned(absl::Time now, uint32_t* work);
   void ExpirePartials(absl::Time now, uint32_t* work);
   void RepeatCommands(absl::Time now, uint32_t* work);
+  void GiveUpOverdue(absl::Time now);
   void LoseNodes(absl::Time now);
   void SweepNodes(absl::Time now, uint32_t* work);
 
@@ -237,7 +237,7 @@ struct CoreState {
   LeaseTable leases;
   Obituaries obituaries;
   TombstoneTable tombstones;
-  CommandTable commands;
+  DebtTable debts;
   PartialTable partials;
   absl::btree_multimap<absl::Time, CondemnedExtent> condemned;
   SlotTable policy_slots;
@@ -252,9 +252,7 @@ struct CoreState {
 
   std::vector<FreeCommand> sent;  // confirmed ones, in order
   std::vector<RemoveTicket> removes_done;
-  absl::btree_map<NodeIndex, std::vector<FreeItem>> owed;            // Owe
-  bool owes_now = false;                                             // do not wait for a tick
-  absl::btree_map<NodeIndex, std::vector<FreeItem>> gathered_frees;  // GatherFree
+  std::vector<NodeId> given_up;  // while in session
 };
 
 template <typename Goes>

@@ -19,7 +19,10 @@ bool Core::Tick(absl::Time now) {
   s.ExpireCondemned(now, &work);
   s.ExpireGrants(now, &work);
   s.ExpirePartials(now, &work);
-  s.FlushOwed(now);
+  s.GiveUpOverdue(now);
+  for (const auto& record : s.nodes.records()) {
+    if (record != nullptr && record->is_up()) s.SendUnsent(*record, now);
+  }
   s.RepeatCommands(now, &work);
   s.LoseNodes(now);
   s.SweepNodes(now, &work);
@@ -38,7 +41,7 @@ void CoreState::ExpireLeases(absl::Time now, uint32_t* work) {
   while (*work > 0) {
     const std::optional<RemoveTicket> ticket = tombstones.TakeDelayed(now);
     if (!ticket.has_value()) break;
-    TellHolders(*ticket, now);
+    TellHolders(*ticket);
     --*work;
   }
 }
@@ -77,8 +80,9 @@ void CoreState::ExpirePartials(absl::Time now, uint32_t* work) {
     for (const PartialPart& part : object.parts) {
       const NodeRecord* node = nodes.Find(part.node);
       // A node that holds another replica of it forgets both or none.
-      if (node != nullptr && !is_live) Owe(node->index, id->key_hash, id->generation);
+      if (node != nullptr && !is_live) Owe(node->index, {id->key_hash, id->generation});
     }
+    if (is_live) objects[slot].is_scattered = true;  // its removal has to ask these nodes, too
     DropPartial(*id);
     --*work;
   }
@@ -86,15 +90,25 @@ void CoreState::ExpirePartials(absl::Time now, uint32_t* work) {
 
 void CoreState::RepeatCommands(absl::Time now, uint32_t* work) {
   while (*work > 0) {
-    const std::optional<uint64_t> id = commands.Due(now);
+    const std::optional<uint64_t> id = debts.Due(now);
     if (!id.has_value()) break;
     --*work;
-    const NodeRecord* node = nodes.Find(commands.Find(*id)->node);
+    const NodeRecord* node = nodes.Find(debts.Find(*id)->node);
     if (node->is_up()) {
       Transmit(*id, now);
     } else {
-      commands.RepeatAt(*id, absl::InfiniteFuture());  // registering sends it
+      debts.RepeatAt(*id, absl::InfiniteFuture());  // registering sends it
     }
+  }
+}
+
+void CoreState::GiveUpOverdue(absl::Time now) {
+  for (const NodeId id : debts.Overdue()) {
+    NodeRecord& node = *nodes.Find(id);
+    if (node.is_up()) given_up.push_back(node.id);
+    GiveUp(node, now);
+    ++totals.nodes_given_up;
+    ++changes;
   }
 }
 

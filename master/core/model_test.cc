@@ -46,6 +46,8 @@ class Model {
     options_.partial_timeout = absl::Seconds(5);
     options_.eviction_policy = random_.OneIn(2) ? "cohort" : random_.OneIn(2) ? "lru" : "s3fifo";
     options_.takeover_hold = absl::ZeroDuration();
+    gives_nodes_up_ = random_.OneIn(3);
+    if (gives_nodes_up_) options_.max_owed_frees = 1 + static_cast<uint32_t>(random_.Below(6));
     NewCore();
     for (int i = 0; i < kNodes; ++i) {
       RegisterNodeCommand description{.name = absl::StrCat("n", i),
@@ -82,7 +84,7 @@ class Model {
       Disturb(PickNode());
     } else if (dice < 997) {
       Check();
-    } else {
+    } else if (!gives_nodes_up_) {  // the next master may hear of what such nodes still hold
       Restart();
     }
     Deliver();
@@ -107,6 +109,10 @@ class Model {
     node.description.highest_term_seen =
         std::max(node.description.highest_term_seen, core_->term());
     const auto registration = core_->RegisterNode(node.description, now_);
+    if (gives_nodes_up_ && absl::IsUnavailable(registration.status())) {
+      node.is_connected = false;  // not before the leases on what it held have ended
+      return;
+    }
     ASSERT_THAT(registration, IsOk());
     node.id = registration->node;
     node.session = registration->session;
@@ -283,6 +289,10 @@ class Model {
       FakeNode* node = NodeOf(command.node);
       if (node != nullptr && node->is_connected) node->inbox.push_back(command);
     }
+    for (const NodeId id : effects.given_up) {
+      held_.clear();
+      NodeOf(id)->is_connected = false;
+    }
     for (const RemoveTicket ticket : effects.removes_done) {
       const auto removal = removals_.find(ticket);
       if (removal == removals_.end()) continue;
@@ -341,6 +351,7 @@ class Model {
 
   Random random_;
   CoreOptions options_;
+  bool gives_nodes_up_ = false;
   uint32_t term_ = 0;
   std::unique_ptr<Core> core_;
   std::vector<std::unique_ptr<FakeNode>> nodes_;

@@ -97,7 +97,8 @@ struct FreeCommand {
 struct Effects {
   std::vector<FreeCommand> frees = {};
   std::vector<RemoveTicket> removes_done = {};
-  bool empty() const { return frees.empty() && removes_done.empty(); }
+  std::vector<NodeId> given_up = {};  // they were in session, and have to register anew
+  bool empty() const { return frees.empty() && removes_done.empty() && given_up.empty(); }
 };
 
 }  // namespace moonpool::master

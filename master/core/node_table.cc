@@ -59,6 +59,7 @@ NodeRecord* NodeTable::Add(const RegisterNodeCommand& description) {
   }
   by_name_[description.name] = index;
   records_[index] = std::move(record);
+  given_up_.erase(Life{description.name, description.incarnation});
   return records_[index].get();
 }
 
@@ -69,9 +70,26 @@ void NodeTable::Retire(NodeIndex index) {
   node.state = NodeState::kRetired;
 }
 
+void NodeTable::GiveUp(NodeIndex index, absl::Time readmit_at) {
+  const RegisterNodeCommand& description = records_[index]->description;
+  if (given_up_.size() >= max_) {
+    given_up_.clear();
+    is_given_up_forgotten_ = true;
+  }
+  given_up_[Life{description.name, description.incarnation}] = readmit_at;
+  Retire(index);
+}
+
+std::optional<absl::Time> NodeTable::ReadmitAt(const RegisterNodeCommand& description) const {
+  const auto life = given_up_.find(Life{description.name, description.incarnation});
+  if (life != given_up_.end()) return life->second;
+  if (is_given_up_forgotten_) return absl::InfinitePast();
+  return std::nullopt;
+}
+
 void NodeTable::Release(NodeIndex index) {
   NodeRecord& node = *records_[index];
-  MP_CHECK(!node.is_up() && node.parts.empty() && node.commands.empty(), "node in use", index);
+  MP_CHECK(!node.is_up() && node.parts.empty(), "node in use", index);
   Retire(index);
   records_[index].reset();
   ++uses_[index];

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
-#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -63,10 +62,10 @@ struct NodeRecord {
   LabelId rack = 0;
   NodeState state = NodeState::kUp;
   bool inventory_complete = false;
-  bool is_met = false;     // it was complete once: all that it held then is known, or owed
-  bool owes_more = false;  // than is remembered: until it has reported everything anew
-  uint64_t owed = 0;       // generations in its commands
-  SessionId session;       // 0 while there is none
+  // What it holds and this master does not know was given up: it was complete once, and all that it
+  // held then is known, or owed; or its incarnation was.
+  bool is_met = false;
+  SessionId session;  // 0 while there is none
   absl::Time last_heard;
   absl::Time lost_at;                 // while away
   std::vector<NodeSegment> segments;  // by id
@@ -80,7 +79,6 @@ struct NodeRecord {
   std::unique_ptr<SlotSet> seen;
   size_t unswept = 0;
 
-  absl::btree_set<uint64_t> commands;           // sent and not confirmed
   std::vector<RemoveTicket> inventory_waiters;  // removals that wait for the whole inventory
   std::vector<std::pair<SlotIndex, Generation>> parked;
 
@@ -101,6 +99,10 @@ class NodeTable {
   void Release(NodeIndex index);
   // From now on the name is free for another incarnation.
   void Retire(NodeIndex index);
+  // As Retire; the incarnation is let in again from `readmit_at` on.
+  void GiveUp(NodeIndex index, absl::Time readmit_at);
+  // When an incarnation that was given up is let in again; nullopt for all others.
+  std::optional<absl::Time> ReadmitAt(const RegisterNodeCommand& description) const;
 
   NodeRecord& operator[](NodeIndex index) { return *records_[index]; }
   const NodeRecord& operator[](NodeIndex index) const { return *records_[index]; }
@@ -129,7 +131,11 @@ class NodeTable {
  private:
   LabelId Intern(absl::string_view name);
 
+  using Life = std::pair<std::string, Incarnation>;
+
   uint32_t max_;
+  absl::btree_map<Life, absl::Time> given_up_;
+  bool is_given_up_forgotten_ = false;               // then any may be one of them
   std::deque<std::unique_ptr<NodeRecord>> records_;  // by index; [0] is unused
   std::vector<uint16_t> uses_;                       // of each index: the high half of the id
   std::vector<NodeIndex> unused_;

@@ -13,7 +13,7 @@ std::optional<Obituary> Obituaries::Add(const Obituary& obituary) {
     const Obituary before = ring_[known];
     ring_[known] = obituary;
     ring_[known].dead_up_to = std::max(before.dead_up_to, obituary.dead_up_to);
-    ring_[known].covers_removal |= before.covers_removal;
+    ring_[known].covers_removal = before.covers_removal || obituary.covers_removal;
     return std::nullopt;
   }
   if (ring_.size() < capacity_) {

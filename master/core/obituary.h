@@ -28,7 +28,9 @@ struct Obituary {
   uint32_t when_cs = 0;       // hundredths of a second since the core's first command
   uint16_t last_seen_at = 0;  // evicted: the node that may still have a record of it; 0 = none
   DeathCause cause = DeathCause::kEvicted;
-  bool covers_removal = false;  // dead_up_to counts a removal of the key, now or earlier
+  bool covers_removal : 1 = false;  // dead_up_to counts a removal of the key, now or earlier
+  // Nodes that may have a record of it owe to forget that, or the object is back and knows of them.
+  bool is_settled : 1 = false;
 };
 static_assert(sizeof(Obituary) == 32);
 

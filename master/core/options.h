@@ -39,9 +39,9 @@ struct CoreOptions {
   uint32_t max_open_grants = 1u << 18;
   uint32_t max_leases = 1u << 20;  // per namespace; then locations come without a lease
   uint32_t max_tombstones = 1u << 18;
-  // Dead generations that one node has not confirmed to have forgotten. Beyond, removals wait until
-  // it has reported everything anew.
-  uint32_t max_owed_frees = 1u << 20;
+  // Dead generations that one node has not confirmed to have forgotten, some 80 bytes each: 5 MiB
+  // of a node that stays away. Beyond, its incarnation is given up.
+  uint32_t max_owed_frees = 1u << 16;
   uint32_t max_nodes = 4096;
   uint32_t max_segments_per_node = 64;
   uint32_t max_namespaces = 4096;

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "master/core/debt_table.h"
 #include "master/core/testing/core_fixture.h"
 
 namespace moonpool::master {
@@ -94,6 +95,52 @@ TEST(Return, ARemovalWaitsForWhatWasLostWithItsNodeAndWrittenAnew) {
   EXPECT_TRUE(pool.core.IsRemoveDone(ticket));
 }
 
+TEST(Return, ARemovalOfWhatCameBackAsksAllThatHadIt) {
+  CoreFixture pool;
+  const NodeHandle n1 = pool.AddNode("n1", 10 * kBlock);
+  const NodeHandle n2 = pool.AddNode("n2", 10 * kBlock);
+  const Grant lost = pool.Grab("a", 10, {.replicas = 2});
+  ASSERT_THAT(pool.Commit(lost), IsOk());
+  pool.Disconnect(n1);
+  pool.Disconnect(n2);
+  pool.Advance(absl::Seconds(6));
+  const NodeHandle back = pool.Register(n1.description);
+  pool.Inventory(back, CoreFixture::Sealed("a", 10, lost, n1.id));
+  pool.Complete(back);
+  ASSERT_THAT(pool.Exists("a"), IsOk());
+  const RemoveTicket ticket = pool.Remove("a").ticket;
+  for (const FreeCommand& free : pool.TakeFrees()) pool.Confirm(free);
+  EXPECT_FALSE(pool.core.IsRemoveDone(ticket)) << "n2 would bring it to the next master";
+  pool.Register(n2.description);
+  const auto frees = pool.TakeFrees();
+  EXPECT_TRUE(Names(frees, n2.id, lost.generation));
+  for (const FreeCommand& free : frees) pool.Confirm(free);
+  EXPECT_TRUE(pool.core.IsRemoveDone(ticket));
+}
+
+TEST(Return, WhatWasEvictedBeforeANewerOneCameIsForgottenToo) {
+  CoreFixture pool({.takeover_hold = absl::ZeroDuration()});
+  RegisterNodeCommand description = CoreFixture::Description("n1", {kBlock});
+  description.highest_term_seen = Term{5};
+  const NodeHandle n1 = pool.Register(description);
+  pool.Inventory(n1, {OldPart("a", 0, 1)});
+  pool.Complete(n1);
+  ASSERT_THAT(pool.Put("b", kBlockPayload), IsOk());
+  ASSERT_THAT(pool.Exists("a"), Fails(absl::StatusCode::kNotFound, ErrorReason::kEvicted));
+  const NodeHandle n2 = pool.Register(OldNode("n2"));
+  pool.Inventory(n2, {OldPart("a", 0, 2)});
+  pool.Complete(n2);
+  ASSERT_THAT(pool.Exists("a"), IsOk());
+  EXPECT_TRUE(Names(pool.TakeFrees(), n1.id, OldPart("a", 0, 1).generation));
+  const RemoveTicket ticket = pool.Remove("a").ticket;
+  for (const FreeCommand& free : pool.TakeFrees()) pool.Confirm(free);
+  EXPECT_FALSE(pool.core.IsRemoveDone(ticket)) << "n1 would bring the older one to the next master";
+  pool.Disconnect(n1);
+  pool.Register(n1.description);
+  for (const FreeCommand& free : pool.TakeFrees()) pool.Confirm(free);
+  EXPECT_TRUE(pool.core.IsRemoveDone(ticket));
+}
+
 TEST(Return, WhatMayHaveBeenRemovedLongAgoIsRefused) {
   CoreFixture pool({.obituaries = 1});
   pool.AddNode("n1", 10 * kBlock);
@@ -178,20 +225,123 @@ TEST(Return, WhatIsSupersededUnderALeaseIsForgottenAfterIt) {
   EXPECT_TRUE(Names(pool.TakeFrees(), n1.id, OldPart("a", 0, 1).generation));
 }
 
-TEST(Return, MoreThanIsRememberedOfANodeMakesRemovalsWaitForAllOfIt) {
+TEST(Return, ANodeWithMoreToForgetThanIsRememberedIsGivenUp) {
   CoreFixture pool({.max_owed_frees = 1});
   const NodeHandle n1 = pool.AddNode("n1", 10 * kBlock);
+  ASSERT_THAT(pool.Put("c", 10), IsOk());
   pool.Grab("a", 10);
   pool.Grab("b", 10);
   pool.Disconnect(n1);
-  pool.Advance(absl::Seconds(11));
-  pool.AddNode("n2", 10 * kBlock);
-  ASSERT_THAT(pool.Put("c", 10), IsOk());
   const RemoveTicket ticket = pool.Remove("c").ticket;
-  for (const FreeCommand& free : pool.TakeFrees()) pool.Confirm(free);
-  EXPECT_FALSE(pool.core.IsRemoveDone(ticket));
-  pool.Complete(pool.Register(n1.description));
-  EXPECT_TRUE(pool.core.IsRemoveDone(ticket));
+  pool.Advance(absl::Seconds(11));
+  EXPECT_TRUE(pool.core.IsRemoveDone(ticket)) << "what it holds counts as gone";
+  EXPECT_TRUE(pool.core.ListNodes(pool.now).empty());
+  EXPECT_EQ(pool.core.GetStatus(pool.now).totals.nodes_given_up, 1u);
+  EXPECT_TRUE(pool.core.TakeEffects().given_up.empty()) << "it has no session to be ended";
+}
+
+TEST(Return, ANodeInSessionThatIsGivenUpComesBackWhenTheLeasesHaveEnded) {
+  CoreFixture pool({.max_lease = absl::Seconds(3), .max_owed_frees = 1});
+  const NodeHandle n1 = pool.AddNode("n1", 10 * kBlock);
+  const Grant lost = pool.Grab("c", 10);
+  ASSERT_THAT(pool.Commit(lost), IsOk());
+  ASSERT_THAT(pool.Abort(pool.Grab("a", 10)), IsOk());
+  ASSERT_THAT(pool.Abort(pool.Grab("b", 10)), IsOk());
+  pool.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(pool.core.TakeEffects().given_up, std::vector<NodeId>{n1.id});
+  EXPECT_THAT(pool.Exists("c"), Fails(absl::StatusCode::kNotFound, ErrorReason::kNodeLost));
+  EXPECT_THAT(pool.core.RegisterNode(n1.description, pool.now),
+              Fails(absl::StatusCode::kUnavailable, ErrorReason::kNodeLost));
+  pool.Advance(absl::Seconds(3));
+  const NodeHandle back = pool.Register(n1.description);
+  pool.Inventory(back, CoreFixture::Sealed("c", 10, lost, n1.id));
+  pool.Complete(back);
+  EXPECT_THAT(pool.Exists("c"), IsOk()) << "it was lost with its node, and not removed since";
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
+TEST(Return, OfANodeThatWasGivenUpNothingIsTakenThatIsNotProved) {
+  CoreFixture pool;
+  const NodeHandle n1 = pool.Register(OldNode("n1"));
+  pool.Complete(n1);
+  pool.Disconnect(n1);
+  ASSERT_THAT(pool.core.ForgetNode("n1", pool.now), IsOk());
+  pool.Advance(absl::Seconds(3));
+  const NodeHandle back = pool.Register(n1.description);
+  pool.Inventory(back, {OldPart("a", 0)});
+  EXPECT_FALSE(pool.Exists("a").ok()) << "it may have been removed, without asking this node";
+  EXPECT_TRUE(Names(pool.TakeFrees(), back.id, OldPart("a", 0).generation));
+}
+
+TEST(Return, WhatIsOwedIsNotAdoptedBeforeTheNodeIsTold) {
+  CoreFixture pool({.obituaries = 1});
+  const NodeHandle n1 = pool.Register(OldNode("n1"));
+  pool.Inventory(n1, {OldPart("a", 0)});
+  ASSERT_THAT(pool.Exists("a"), IsOk());
+  pool.Disconnect(n1);
+  pool.Advance(absl::Seconds(6));
+  pool.AddNode("n2", 10 * kBlock);
+  ForgetDeaths(pool);
+  const NodeHandle back = pool.Register(n1.description);
+  pool.Inventory(back, {OldPart("a", 0)});
+  EXPECT_FALSE(pool.Exists("a").ok()) << "it would be live, without bytes";
+  EXPECT_TRUE(Names(pool.TakeFrees(), n1.id, OldPart("a", 0).generation));
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
+TEST(Return, WhatFindsNoRoomIsForgottenByItsNode) {
+  CoreFixture pool({.max_objects = 1, .max_partial_objects = 1});
+  const NodeHandle n1 = pool.Register(OldNode("n1"));
+  SealedPart half[2] = {OldPart("c", 2, 3), OldPart("d", 3, 4)};
+  for (SealedPart& part : half) {
+    part.part_count = 2;
+    part.object_bytes = 20;
+  }
+  pool.Inventory(n1, {OldPart("a", 0, 1), OldPart("b", 1, 2), half[0], half[1]});
+  pool.Complete(n1);
+  EXPECT_THAT(pool.Exists("a"), IsOk());
+  const auto frees = pool.TakeFrees();
+  EXPECT_TRUE(Names(frees, n1.id, OldPart("b", 1, 2).generation)) << "there is no slot";
+  EXPECT_FALSE(Names(frees, n1.id, half[0].generation));
+  EXPECT_TRUE(Names(frees, n1.id, half[1].generation)) << "one object may be incomplete";
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
+TEST(Return, UnderALeaseTheBytesOfAllHoldersStayThoughThereIsNoRoomForRemovals) {
+  CoreFixture pool({.max_tombstones = 0});
+  const NodeHandle n1 = pool.Register(OldNode("n1"));
+  const NodeHandle n2 = pool.Register(OldNode("n2"));
+  const NodeHandle n3 = pool.Register(OldNode("n3"));
+  pool.Inventory(n1, {OldPart("a", 0, 1)});
+  pool.Inventory(n2, {OldPart("a", 0, 2)});
+  pool.Inventory(n3, {OldPart("a", 0, 1)});
+  EXPECT_TRUE(pool.TakeFrees().empty()) << "the reader counts on the bytes";
+  pool.Advance(absl::Seconds(3));
+  const auto frees = pool.TakeFrees();
+  EXPECT_TRUE(Names(frees, n1.id, OldPart("a", 0, 1).generation));
+  EXPECT_TRUE(Names(frees, n3.id, OldPart("a", 0, 1).generation));
+}
+
+TEST(Return, ANodeWithOtherSegmentsOwesWhatItOwedInCommandsOfABoundedSize) {
+  CoreFixture pool;
+  const NodeHandle n1 = pool.Register(OldNode("n1"));
+  std::vector<SealedPart> future(2 * kMaxFreesPerCommand + 1, OldPart("a", 0));
+  for (uint32_t i = 0; i < future.size(); ++i) {
+    future[i].generation = Generation::Of(Term{7}, 100 + i);  // forged
+  }
+  pool.Inventory(n1, future);
+  pool.Disconnect(n1);
+  RegisterNodeCommand changed = n1.description;
+  changed.segments[0].capacity_bytes *= 2;
+  pool.Advance(absl::Seconds(3));
+  const NodeHandle back = pool.Register(changed);
+  size_t told = 0;
+  for (const FreeCommand& free : pool.TakeFrees()) {
+    if (free.node != back.id) continue;
+    EXPECT_LE(free.generations.size(), kMaxFreesPerCommand);
+    told += free.generations.size();
+  }
+  EXPECT_EQ(told, future.size());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Removals that are not confirmed yet, and the commands whose answers will confirm them.
+// Removals that are not confirmed yet.
 //
 // An explicit remove must not come back (R6): until every holder has said that it forgot the
 // object, the tombstone keeps (key, generation and older) from being adopted again.
@@ -20,15 +20,6 @@
 #include "master/core/object_table.h"
 
 namespace moonpool::master {
-
-// What a node is to forget, for one removal; or, without a ticket, because it is dead anyhow. The
-// node owes that: as long as it has not confirmed it may bring the key back, to the next master
-// too, so a removal of the key waits for it.
-struct FreeItem {
-  RemoveTicket ticket;
-  Generation generation;
-  uint64_t key_hash = 0;  // of what is owed
-};
 
 struct Tombstone {
   NamespaceId name_space = 0;
@@ -70,40 +61,6 @@ class TombstoneTable {
   // By hash of the key, oldest first.
   absl::flat_hash_map<uint64_t, absl::InlinedVector<RemoveTicket, 1>> by_key_;
   absl::btree_set<std::pair<absl::Time, RemoveTicket>> delayed_;
-};
-
-// Free commands that a node has not confirmed.
-struct OpenCommand {
-  NodeId node;
-  std::vector<FreeItem> items;
-  absl::Time repeat_at = absl::InfiniteFuture();
-};
-
-class CommandTable {
- public:
-  uint64_t NextId() { return ++last_id_; }
-  void Add(uint64_t id, OpenCommand command);
-  // More for a command that is not on its way.
-  void Append(uint64_t id, absl::Span<const FreeItem> items);
-  // From now on the removal waits for the command, too; its generation is in it already.
-  void Attach(uint64_t id, FreeItem item);
-  // Commands with something that is owed of the key.
-  std::vector<uint64_t> OwedOf(uint64_t key_hash) const;
-  const OpenCommand* Find(uint64_t id) const;
-  // Infinite: not before the node is back.
-  void RepeatAt(uint64_t id, absl::Time when);
-  // Removes the command; its items.
-  std::vector<FreeItem> Take(uint64_t id);
-  // A command to be sent again now.
-  std::optional<uint64_t> Due(absl::Time now) const;
-
- private:
-  void Index(uint64_t id, absl::Span<const FreeItem> items);
-
-  uint64_t last_id_ = 0;
-  absl::flat_hash_map<uint64_t, OpenCommand> commands_;                   // never iterated
-  absl::flat_hash_map<uint64_t, absl::InlinedVector<uint64_t, 1>> owed_;  // ids by hash of the key
-  absl::btree_set<std::pair<absl::Time, uint64_t>> by_time_;
 };
 
 }  // namespace moonpool::master

@@ -88,7 +88,7 @@ void Handlers::Settle(absl::Time now) {
     told_term_ = core_.term();
     sessions_.TellTerm();
   }
-  bool is_changed = SendEffects();
+  bool is_changed = SendEffects(now);
   if (core_.change_count() != seen_changes_) is_changed = true;
   seen_changes_ = core_.change_count();
   if (!is_changed) return;
@@ -96,16 +96,17 @@ void Handlers::Settle(absl::Time now) {
   RetryWaiters(Waiters::Occasion::kCall, now);
 }
 
-bool Handlers::SendEffects() {
+bool Handlers::SendEffects(absl::Time now) {
   const Effects effects = core_.TakeEffects();
   for (const FreeCommand& command : effects.frees) sessions_.Route(command);
+  for (const NodeId node : effects.given_up) sessions_.GiveUp(node, now);
   return !effects.removes_done.empty();
 }
 
 void Handlers::RetryWaiters(Waiters::Occasion occasion, absl::Time now) {
   if (!waiters_.pump_pending()) return;
   waiters_.Pump(occasion, now);
-  if (SendEffects()) waiters_.MarkChanged();
+  if (SendEffects(now)) waiters_.MarkChanged();
   // What the waiters changed themselves (they evict) concerns them again, but only from the next
   // tick on: a call that changes something at each try must not be tried without end.
   if (core_.change_count() != seen_changes_) waiters_changed_core_ = true;
@@ -116,7 +117,7 @@ void Handlers::Tick(absl::Time now) {
   const bool has_more = core_.Tick(now);
   sessions_.Tick(now);
   waiters_.ExpireDue(now);
-  if (SendEffects() || core_.change_count() != seen_changes_ ||
+  if (SendEffects(now) || core_.change_count() != seen_changes_ ||
       std::exchange(waiters_changed_core_, false)) {
     waiters_.MarkChanged();
   }
@@ -134,7 +135,7 @@ void Handlers::Shutdown(absl::Time now) {
   is_shut_down_ = true;
   waiters_.FailAll(ShuttingDown(), now);
   sessions_.EndAll(ShuttingDown(), now);
-  SendEffects();
+  SendEffects(now);
 }
 
 }  // namespace moonpool::master

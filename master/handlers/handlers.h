@@ -115,8 +115,9 @@ class Handlers {
   bool HasToQueue(const v1::StartPutsRequest& request, absl::Time now);
   // After the core was changed: sends its commands and tries who waits.
   void Settle(absl::Time now);
-  // Routes the core's commands; true when a removal was confirmed.
-  bool SendEffects();
+  // Routes the core's commands and ends the sessions that it gave up; true when a removal was
+  // confirmed.
+  bool SendEffects(absl::Time now);
   void RetryWaiters(Waiters::Occasion occasion, absl::Time now);
 
   Core& core_;

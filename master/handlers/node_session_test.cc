@@ -5,6 +5,8 @@
 
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "master/handlers/handlers.h"
 #include "master/handlers/handlers_fixture.h"
@@ -14,7 +16,8 @@ namespace {
 
 class NodeSessionTest : public HandlersFixture {
  protected:
-  explicit NodeSessionTest(HandlersOptions options = {}) : HandlersFixture(options) {}
+  explicit NodeSessionTest(HandlersOptions options = {}, CoreOptions core_options = {})
+      : HandlersFixture(options, std::move(core_options)) {}
 
   static v1::SealedPart Part(const std::string& key, uint64_t offset, uint64_t payload_bytes) {
     v1::SealedPart part;
@@ -222,6 +225,25 @@ TEST_F(NodeSessionTest, ANewerSessionOfTheSameNodeReplacesTheOlder) {
   Send(new_one, Inventory({}, /*complete=*/true));
   Grant("b", 100);
   EXPECT_EQ(handlers.counts().sessions_replaced, 1u);
+}
+
+class SmallDebtsTest : public NodeSessionTest {
+ protected:
+  SmallDebtsTest() : NodeSessionTest({}, CoreOptions{.max_owed_frees = 1}) {}
+};
+
+TEST_F(SmallDebtsTest, ANodeThatHasTooMuchToForgetRegistersAnew) {
+  Node& node = AddNode("n1", 64 * kMiB);
+  Abort(Grant("a", 100));
+  Abort(Grant("b", 100));
+  EXPECT_FALSE(node.session->is_finished());
+  Advance(absl::Milliseconds(100));
+  EXPECT_TRUE(node.session->is_finished());
+  EXPECT_THAT(node.session->end_status(),
+              Fails(absl::StatusCode::kAborted, ErrorReason::kNodeLost));
+  EXPECT_TRUE(Registered("n1").received[0].has_refused()) << "what it held may still be leased";
+  Advance(absl::Seconds(3));
+  EXPECT_TRUE(Registered("n1").received[0].has_registered());
 }
 
 TEST_F(NodeSessionTest, AnotherIncarnationIsRefusedWhileTheNodeIsInSession) {

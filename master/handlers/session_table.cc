@@ -36,6 +36,15 @@ void SessionTable::Route(const FreeCommand& command) {
   it->second->SendFree(command);
 }
 
+void SessionTable::GiveUp(NodeId node, absl::Time now) {
+  const auto it = by_node_.find(node);
+  if (it == by_node_.end()) return;
+  it->second->End(MakeError(absl::StatusCode::kAborted, ErrorReason::kNodeLost,
+                            "the node has more to forget than the master keeps of one node",
+                            {.hint = "it registers again, and what it holds counts as lost"}),
+                  /*may_drain=*/false, now);
+}
+
 void SessionTable::TellTerm() {
   for (NodeSession* session : open_) session->TellTerm();
 }

@@ -1,0 +1,206 @@
+#include "master/core/debt_table.h"
+
+#include <algorithm>
+
+namespace moonpool::master {
+
+void DebtTable::Owe(NodeId node, const Debt& debt, Haste haste, absl::Time not_before) {
+  if (IsOwed(node, debt)) return;
+  Account& account = accounts_[node];
+  if (account.debts >= max_debts_) {
+    overdue_.insert(node);
+    return;
+  }
+  not_before = std::max(not_before, HeldUntil(debt));
+  const bool is_held = not_before != absl::InfinitePast();
+  const uint64_t id = is_held ? Open(node, not_before) : Filling(node, haste);
+  if (is_held) RepeatAt(id, not_before);
+  commands_.at(id).debts.push_back(debt);
+  owed_.emplace(Place{debt, node}, id);
+  ++account.debts;
+}
+
+bool DebtTable::IsOwed(NodeId node, const Debt& debt) const {
+  return overdue_.contains(node) || owed_.contains(Place{debt, node});
+}
+
+uint32_t DebtTable::Attach(uint64_t key_hash, RemoveTicket ticket) {
+  absl::btree_set<uint64_t> ids;
+  for (auto owed = owed_.lower_bound(Place{.debt = {.key_hash = key_hash}});
+       owed != owed_.end() && owed->first.debt.key_hash == key_hash; ++owed) {
+    ids.insert(owed->second);
+  }
+  for (const uint64_t id : ids) {
+    OpenCommand& command = commands_.at(id);
+    command.awaited_by.push_back(ticket);
+    if (accounts_.at(command.node).unsent.contains(id)) hasty_.insert(command.node);
+  }
+  return static_cast<uint32_t>(ids.size());
+}
+
+void DebtTable::Free(NodeId node, Generation generation, RemoveTicket ticket) {
+  OpenCommand& command = commands_.at(Filling(node, Haste::kNow));
+  command.frees.push_back(generation);
+  command.awaited_by.push_back(ticket);
+}
+
+std::vector<NodeId> DebtTable::TakeHasty() {
+  std::vector<NodeId> nodes(hasty_.begin(), hasty_.end());
+  hasty_.clear();
+  return nodes;
+}
+
+std::vector<uint64_t> DebtTable::Unsent(NodeId node) const {
+  const auto account = accounts_.find(node);
+  if (account == accounts_.end()) return {};
+  return {account->second.unsent.begin(), account->second.unsent.end()};
+}
+
+std::vector<uint64_t> DebtTable::Unconfirmed(NodeId node, absl::Time now) const {
+  std::vector<uint64_t> ids;
+  const auto account = accounts_.find(node);
+  if (account == accounts_.end()) return ids;
+  for (const uint64_t id : account->second.commands) {
+    if (commands_.at(id).not_before <= now) ids.push_back(id);
+  }
+  return ids;
+}
+
+const OpenCommand* DebtTable::Find(uint64_t id) const {
+  const auto command = commands_.find(id);
+  return command == commands_.end() ? nullptr : &command->second;
+}
+
+void DebtTable::RepeatAt(uint64_t id, absl::Time when) {
+  OpenCommand& command = commands_.at(id);
+  accounts_.at(command.node).unsent.erase(id);
+  by_time_.erase({command.repeat_at, id});
+  command.repeat_at = when;
+  by_time_.emplace(when, id);
+}
+
+std::optional<uint64_t> DebtTable::Due(absl::Time now) const {
+  if (by_time_.empty() || by_time_.begin()->first > now) return std::nullopt;
+  return by_time_.begin()->second;
+}
+
+std::vector<RemoveTicket> DebtTable::Confirm(NodeId node, uint64_t id) {
+  const auto account = accounts_.find(node);
+  const bool was_sent = account != accounts_.end() && account->second.commands.contains(id) &&
+                        !account->second.unsent.contains(id);
+  if (!was_sent) return {};
+  return Take(id).awaited_by;
+}
+
+std::vector<RemoveTicket> DebtTable::Drop(NodeId node) {
+  std::vector<RemoveTicket> awaited_by;
+  overdue_.erase(node);
+  hasty_.erase(node);
+  const auto account = accounts_.find(node);
+  if (account == accounts_.end()) return awaited_by;
+  const absl::btree_set<uint64_t> ids = account->second.commands;
+  for (const uint64_t id : ids) {
+    const OpenCommand command = Take(id);
+    awaited_by.insert(awaited_by.end(), command.awaited_by.begin(), command.awaited_by.end());
+  }
+  accounts_.erase(node);
+  return awaited_by;
+}
+
+void DebtTable::Move(NodeId from, NodeId to) {
+  const auto account = accounts_.find(from);
+  if (account == accounts_.end() || from == to) return;
+  Account moved = std::move(account->second);
+  accounts_.erase(account);
+  for (const uint64_t id : moved.commands) {
+    OpenCommand& command = commands_.at(id);
+    command.node = to;
+    for (const Debt& debt : command.debts) {
+      owed_.erase(Place{debt, from});
+      owed_.emplace(Place{debt, to}, id);
+    }
+  }
+  accounts_[to] = std::move(moved);
+  if (hasty_.erase(from) > 0) hasty_.insert(to);
+  if (overdue_.erase(from) > 0) overdue_.insert(to);
+}
+
+bool DebtTable::IsAwaited(NodeId node) const {
+  const auto account = accounts_.find(node);
+  if (account == accounts_.end()) return false;
+  const absl::btree_set<uint64_t>& ids = account->second.commands;
+  return std::any_of(ids.begin(), ids.end(),
+                     [&](uint64_t id) { return !commands_.at(id).awaited_by.empty(); });
+}
+
+uint64_t DebtTable::DebtsOf(NodeId node) const {
+  const auto account = accounts_.find(node);
+  return account == accounts_.end() ? 0 : account->second.debts;
+}
+
+bool DebtTable::AddsUp() const {
+  size_t commands = 0;
+  size_t debts = 0;
+  for (const auto& [node, account] : accounts_) {
+    uint64_t found = 0;
+    for (const uint64_t id : account.commands) {
+      const OpenCommand* command = Find(id);
+      if (command == nullptr || command->node != node) return false;
+      found += command->debts.size();
+      for (const Debt& debt : command->debts) {
+        const auto owed = owed_.find(Place{debt, node});
+        if (owed == owed_.end() || owed->second != id) return false;
+      }
+    }
+    if (found != account.debts || found > max_debts_) return false;
+    commands += account.commands.size();
+    debts += found;
+  }
+  return commands == commands_.size() && debts == owed_.size();
+}
+
+uint64_t DebtTable::Open(NodeId node, absl::Time not_before) {
+  const uint64_t id = ++last_id_;
+  commands_.emplace(id, OpenCommand{.node = node, .not_before = not_before});
+  accounts_[node].commands.insert(id);
+  return id;
+}
+
+uint64_t DebtTable::Filling(NodeId node, Haste haste) {
+  if (haste == Haste::kNow) hasty_.insert(node);
+  Account& account = accounts_[node];
+  if (!account.unsent.empty()) {
+    const uint64_t last = *account.unsent.rbegin();
+    if (commands_.at(last).size() < kMaxFreesPerCommand) return last;
+  }
+  const uint64_t id = Open(node, absl::InfinitePast());
+  account.unsent.insert(id);
+  return id;
+}
+
+absl::Time DebtTable::HeldUntil(const Debt& debt) const {
+  absl::Time until = absl::InfinitePast();
+  for (auto owed = owed_.lower_bound(Place{debt, NodeId{}});
+       owed != owed_.end() && owed->first.debt.key_hash == debt.key_hash &&
+       owed->first.debt.generation == debt.generation;
+       ++owed) {
+    until = std::max(until, commands_.at(owed->second).not_before);
+  }
+  return until;
+}
+
+OpenCommand DebtTable::Take(uint64_t id) {
+  const auto found = commands_.find(id);
+  OpenCommand command = std::move(found->second);
+  commands_.erase(found);
+  by_time_.erase({command.repeat_at, id});
+  for (const Debt& debt : command.debts) owed_.erase(Place{debt, command.node});
+  Account& account = accounts_.at(command.node);
+  account.debts -= command.debts.size();
+  account.commands.erase(id);
+  account.unsent.erase(id);
+  if (account.commands.empty()) accounts_.erase(command.node);
+  return command;
+}
+
+}  // namespace moonpool::master
