@@ -79,6 +79,7 @@ void CoreState::Report(const ReportedPart& reported) {
   NodeRecord& node = nodes[reported.node];
   if (!IsPlausible(sealed, node)) return;
   const std::optional<NamespaceId> name_space = namespaces.FindOrAdd(sealed.name_space);
+  // There is no room for the namespace, and there will be none: nobody can remove a key of it.
   if (!name_space.has_value()) return;
   // Registering has raised the term above all that the node was told, and in this term no more was
   // granted: it is forged, and taken for an object it would meet the grant that gets its number.
@@ -141,7 +142,7 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
         part.now < stone.holders_told_at && generation == stone.held_generation;
     const NodeId holder = nodes[part.node].id;
     if (!is_still_leased) {
-      FreeAt(holder, generation, removal);
+      FreeAt(holder, {part.key_hash, generation}, removal);
     } else if (std::find(stone.holders.begin(), stone.holders.end(), holder) ==
                stone.holders.end()) {
       stone.holders.push_back(holder);  // it came after the removal, and is told with the others

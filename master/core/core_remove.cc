@@ -67,9 +67,7 @@ RemoveTicket CoreState::Bury(NamespaceId name_space, absl::string_view key, Slot
   tombstones.Await(ticket);  // this function, until all holders are known
   if (earlier != RemoveTicket{}) tombstones.Follow(earlier, ticket);
   const uint64_t hash = KeyHash(name_space, key);
-  if (slot != kNoSlot) {
-    BuryObject(ticket, slot, now);
-  } else {
+  if (slot == kNoSlot) {
     SettleObituary(hash);
     Remember(Obituary{.key_hash = hash,
                       .generation = newest,
@@ -79,9 +77,10 @@ RemoveTicket CoreState::Bury(NamespaceId name_space, absl::string_view key, Slot
                       .covers_removal = true});
   }
   for (uint32_t owed = debts.Attach(hash, ticket); owed > 0; --owed) tombstones.Await(ticket);
+  if (slot != kNoSlot) BuryObject(ticket, slot, now);
   while (const std::optional<PartialTable::Id> id = partials.FirstOf(hash)) {
     for (const PartialPart& part : partials.Find(*id)->parts) {
-      FreeAt(part.node, id->generation, ticket);
+      FreeAt(part.node, {hash, id->generation}, ticket);
     }
     DropPartial(*id);
   }
@@ -95,6 +94,7 @@ RemoveTicket CoreState::Bury(NamespaceId name_space, absl::string_view key, Slot
 
 void CoreState::BuryObject(RemoveTicket ticket, SlotIndex slot, absl::Time now) {
   const Generation generation = objects[slot].generation;
+  const uint64_t hash = objects.HashOf(slot);
   absl::InlinedVector<NodeId, 1> holders;
   objects.ForEachPart(slot, [&](const StoredPart& part) {
     const NodeId id = nodes[part.node].id;
@@ -113,15 +113,14 @@ void CoreState::BuryObject(RemoveTicket ticket, SlotIndex slot, absl::Time now) 
     tombstones.Delay(ticket, held, generation, holders);
     return;
   }
-  for (const NodeId holder : holders) FreeAt(holder, generation, ticket);
+  for (const NodeId holder : holders) FreeAt(holder, {hash, generation}, ticket);
 }
 
-void CoreState::FreeAt(NodeId holder, Generation generation, RemoveTicket ticket) {
+void CoreState::FreeAt(NodeId holder, const Debt& debt, RemoveTicket ticket) {
   const NodeRecord* node = nodes.Find(holder);
   // With a retired incarnation its bytes are gone.
   if (node == nullptr || node->state == NodeState::kRetired) return;
-  tombstones.Await(ticket);
-  debts.Free(holder, generation, ticket);
+  if (debts.Free(holder, debt, ticket)) tombstones.Await(ticket);
 }
 
 void CoreState::SendUnsent(const NodeRecord& node, absl::Time now) {
@@ -134,8 +133,8 @@ void CoreState::Transmit(uint64_t command_id, absl::Time now) {
   FreeCommand free{.node = node.id, .session = node.session, .command_id = command_id};
   free.newest = Generation::Of(term, counter);
   free.oldest_open = grants.OldestOpen().value_or(Generation{free.newest.value + 1});
-  free.generations = command.frees;
-  for (const Debt& debt : command.debts) free.generations.push_back(debt.generation);
+  free.generations.reserve(command.items.size());
+  for (const Debt& debt : command.items) free.generations.push_back(debt.generation);
   sent.push_back(std::move(free));
   debts.RepeatAt(command_id, now + options.command_retry);
 }
@@ -171,9 +170,8 @@ void CoreState::OweAbsent(const Debt& debt, Haste haste) {
 
 void CoreState::TellHolders(RemoveTicket ticket) {
   const Tombstone& stone = *tombstones.Find(ticket);
-  for (const NodeId holder : stone.holders) {
-    FreeAt(holder, stone.held_generation, ticket);
-  }
+  const Debt held{KeyHash(stone.name_space, stone.key), stone.held_generation};
+  for (const NodeId holder : stone.holders) FreeAt(holder, held, ticket);
   Confirm(ticket);  // the lease
 }
 

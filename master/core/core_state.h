@@ -157,7 +157,7 @@ struct CoreState {
   RemoveTicket Bury(NamespaceId name_space, absl::string_view key, SlotIndex slot, absl::Time now);
   void BuryObject(RemoveTicket ticket, SlotIndex slot, absl::Time now);
   // The removal awaits this holder, which is told with the next effects.
-  void FreeAt(NodeId holder, Generation generation, RemoveTicket ticket);
+  void FreeAt(NodeId holder, const Debt& debt, RemoveTicket ticket);
   // The node is to forget a generation that is dead, now or when it is back.
   void Owe(NodeIndex node, const Debt& debt, Haste haste = Haste::kNow,
            absl::Time not_before = absl::InfinitePast());

@@ -15,8 +15,10 @@ void DebtTable::Owe(NodeId node, const Debt& debt, Haste haste, absl::Time not_b
   const bool is_held = not_before != absl::InfinitePast();
   const uint64_t id = is_held ? Open(node, not_before) : Filling(node, haste);
   if (is_held) RepeatAt(id, not_before);
-  commands_.at(id).debts.push_back(debt);
-  owed_.emplace(Place{debt, node}, id);
+  OpenCommand& command = commands_.at(id);
+  command.items.push_back(debt);
+  owed_.emplace(Place{debt, node}, Entry{.command = id});
+  ++command.debts;
   ++account.debts;
 }
 
@@ -28,7 +30,7 @@ uint32_t DebtTable::Attach(uint64_t key_hash, RemoveTicket ticket) {
   absl::btree_set<uint64_t> ids;
   for (auto owed = owed_.lower_bound(Place{.debt = {.key_hash = key_hash}});
        owed != owed_.end() && owed->first.debt.key_hash == key_hash; ++owed) {
-    ids.insert(owed->second);
+    ids.insert(owed->second.command);
   }
   for (const uint64_t id : ids) {
     OpenCommand& command = commands_.at(id);
@@ -38,10 +40,21 @@ uint32_t DebtTable::Attach(uint64_t key_hash, RemoveTicket ticket) {
   return static_cast<uint32_t>(ids.size());
 }
 
-void DebtTable::Free(NodeId node, Generation generation, RemoveTicket ticket) {
-  OpenCommand& command = commands_.at(Filling(node, Haste::kNow));
-  command.frees.push_back(generation);
-  command.awaited_by.push_back(ticket);
+bool DebtTable::Free(NodeId node, const Debt& debt, RemoveTicket ticket) {
+  const auto known = owed_.find(Place{debt, node});
+  if (known != owed_.end() && known->second.is_awaited) return false;
+  uint64_t id = 0;
+  if (known != owed_.end()) {
+    id = known->second.command;
+    known->second.is_awaited = true;
+    if (accounts_.at(node).unsent.contains(id)) hasty_.insert(node);
+  } else {
+    id = Filling(node, Haste::kNow);
+    commands_.at(id).items.push_back(debt);
+    owed_.emplace(Place{debt, node}, Entry{.command = id, .is_awaited = true});
+  }
+  commands_.at(id).awaited_by.push_back(ticket);
+  return true;
 }
 
 std::vector<NodeId> DebtTable::TakeHasty() {
@@ -115,9 +128,11 @@ void DebtTable::Move(NodeId from, NodeId to) {
   for (const uint64_t id : moved.commands) {
     OpenCommand& command = commands_.at(id);
     command.node = to;
-    for (const Debt& debt : command.debts) {
-      owed_.erase(Place{debt, from});
-      owed_.emplace(Place{debt, to}, id);
+    for (const Debt& debt : command.items) {
+      const auto known = owed_.find(Place{debt, from});
+      const Entry entry = known->second;
+      owed_.erase(known);
+      owed_.emplace(Place{debt, to}, entry);
     }
   }
   accounts_[to] = std::move(moved);
@@ -140,23 +155,23 @@ uint64_t DebtTable::DebtsOf(NodeId node) const {
 
 bool DebtTable::AddsUp() const {
   size_t commands = 0;
-  size_t debts = 0;
+  size_t items = 0;
   for (const auto& [node, account] : accounts_) {
     uint64_t found = 0;
     for (const uint64_t id : account.commands) {
       const OpenCommand* command = Find(id);
       if (command == nullptr || command->node != node) return false;
-      found += command->debts.size();
-      for (const Debt& debt : command->debts) {
+      found += command->debts;
+      items += command->items.size();
+      for (const Debt& debt : command->items) {
         const auto owed = owed_.find(Place{debt, node});
-        if (owed == owed_.end() || owed->second != id) return false;
+        if (owed == owed_.end() || owed->second.command != id) return false;
       }
     }
     if (found != account.debts || found > max_debts_) return false;
     commands += account.commands.size();
-    debts += found;
   }
-  return commands == commands_.size() && debts == owed_.size();
+  return commands == commands_.size() && items == owed_.size();
 }
 
 uint64_t DebtTable::Open(NodeId node, absl::Time not_before) {
@@ -171,7 +186,7 @@ uint64_t DebtTable::Filling(NodeId node, Haste haste) {
   Account& account = accounts_[node];
   if (!account.unsent.empty()) {
     const uint64_t last = *account.unsent.rbegin();
-    if (commands_.at(last).size() < kMaxFreesPerCommand) return last;
+    if (commands_.at(last).items.size() < kMaxFreesPerCommand) return last;
   }
   const uint64_t id = Open(node, absl::InfinitePast());
   account.unsent.insert(id);
@@ -184,7 +199,7 @@ absl::Time DebtTable::HeldUntil(const Debt& debt) const {
        owed != owed_.end() && owed->first.debt.key_hash == debt.key_hash &&
        owed->first.debt.generation == debt.generation;
        ++owed) {
-    until = std::max(until, commands_.at(owed->second).not_before);
+    until = std::max(until, commands_.at(owed->second.command).not_before);
   }
   return until;
 }
@@ -194,9 +209,9 @@ OpenCommand DebtTable::Take(uint64_t id) {
   OpenCommand command = std::move(found->second);
   commands_.erase(found);
   by_time_.erase({command.repeat_at, id});
-  for (const Debt& debt : command.debts) owed_.erase(Place{debt, command.node});
+  for (const Debt& debt : command.items) owed_.erase(Place{debt, command.node});
   Account& account = accounts_.at(command.node);
-  account.debts -= command.debts.size();
+  account.debts -= command.debts;
   account.commands.erase(id);
   account.unsent.erase(id);
   if (account.commands.empty()) accounts_.erase(command.node);

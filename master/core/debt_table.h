@@ -38,13 +38,11 @@ enum class Haste : uint8_t { kNow, kNextTick };
 // Generations that a node is to forget and has not confirmed.
 struct OpenCommand {
   NodeId node = {};
-  std::vector<Debt> debts = {};
-  std::vector<Generation> frees = {};         // of removals
+  std::vector<Debt> items = {};
+  uint64_t debts = 0;                         // of the items; the others are for removals only
   std::vector<RemoveTicket> awaited_by = {};  // one for each confirmation that they count
   absl::Time not_before = absl::InfinitePast();
   absl::Time repeat_at = absl::InfiniteFuture();
-
-  size_t size() const { return debts.size() + frees.size(); }
 };
 
 class DebtTable {
@@ -59,8 +57,9 @@ class DebtTable {
   bool IsOwed(NodeId node, const Debt& debt) const;
   // The removal awaits all that is owed of the key; how many confirmations these are.
   [[nodiscard]] uint32_t Attach(uint64_t key_hash, RemoveTicket ticket);
-  // The node is to forget it for the removal, which awaits one confirmation.
-  void Free(NodeId node, Generation generation, RemoveTicket ticket);
+  // The node is to forget it for the removal. True: that awaits one confirmation more; false: a
+  // removal awaits it already, this one or one that this one follows.
+  [[nodiscard]] bool Free(NodeId node, const Debt& debt, RemoveTicket ticket);
 
   // Nodes with something that is to be sent at once; they are named once.
   std::vector<NodeId> TakeHasty();
@@ -94,7 +93,7 @@ class DebtTable {
 
  private:
   struct Account {
-    uint64_t debts = 0;
+    uint64_t debts = 0;  // what removals ask for aside
     absl::btree_set<uint64_t> commands = {};
     absl::btree_set<uint64_t> unsent = {};  // the last one is being filled
   };
@@ -102,6 +101,12 @@ class DebtTable {
     Debt debt = {};
     NodeId node = {};
     auto operator<=>(const Place&) const = default;
+  };
+
+  // Where something stands that the node is to forget.
+  struct Entry {
+    uint64_t command = 0;
+    bool is_awaited = false;  // by a removal that asked for it
   };
 
   uint64_t Open(NodeId node, absl::Time not_before);
@@ -114,7 +119,7 @@ class DebtTable {
   uint64_t last_id_ = 0;
   absl::flat_hash_map<uint64_t, OpenCommand> commands_;  // never iterated
   absl::btree_map<NodeId, Account> accounts_;
-  absl::btree_map<Place, uint64_t> owed_;  // the command that it is in
+  absl::btree_map<Place, Entry> owed_;
   absl::btree_set<std::pair<absl::Time, uint64_t>> by_time_;
   absl::btree_set<NodeId> hasty_;
   absl::btree_set<NodeId> overdue_;

@@ -54,13 +54,13 @@ TEST(DebtTable, OneCommandIsFilledUntilItIsSentOrFull) {
   debts.Owe(kOne, DebtOf(2));
   const std::vector<uint64_t> first = Send(debts, kOne);
   ASSERT_EQ(first.size(), 1u);
-  EXPECT_EQ(debts.Find(first[0])->size(), 2u) << "nothing is owed twice";
+  EXPECT_EQ(debts.Find(first[0])->items.size(), 2u) << "nothing is owed twice";
   for (uint64_t i = 0; i <= kMaxFreesPerCommand; ++i) debts.Owe(kOne, DebtOf(10 + i));
   const std::vector<uint64_t> rest = Send(debts, kOne);
   ASSERT_EQ(rest.size(), 2u);
-  EXPECT_EQ(debts.Find(rest[0])->size(), kMaxFreesPerCommand);
-  EXPECT_EQ(debts.Find(rest[1])->size(), 1u);
-  EXPECT_EQ(debts.Find(first[0])->size(), 2u) << "it is on its way";
+  EXPECT_EQ(debts.Find(rest[0])->items.size(), kMaxFreesPerCommand);
+  EXPECT_EQ(debts.Find(rest[1])->items.size(), 1u);
+  EXPECT_EQ(debts.Find(first[0])->items.size(), 2u) << "it is on its way";
   EXPECT_TRUE(debts.AddsUp());
 }
 
@@ -81,6 +81,20 @@ TEST(DebtTable, ARemovalAwaitsAllThatIsOwedOfTheKeyOncePerCommand) {
   EXPECT_FALSE(debts.IsAwaited(kOne));
   EXPECT_THAT(debts.Drop(kTwo), ElementsAre(RemoveTicket{7}));
   EXPECT_TRUE(debts.AddsUp());
+}
+
+TEST(DebtTable, ANodeIsAskedOnceHoweverOftenItReports) {
+  DebtTable debts(10);
+  EXPECT_TRUE(debts.Free(kOne, DebtOf(5), RemoveTicket{3}));
+  EXPECT_FALSE(debts.Free(kOne, DebtOf(5), RemoveTicket{3}));
+  debts.Owe(kOne, DebtOf(6));
+  EXPECT_TRUE(debts.Free(kOne, DebtOf(6), RemoveTicket{4})) << "no removal awaited it";
+  EXPECT_FALSE(debts.Free(kOne, DebtOf(6), RemoveTicket{4}));
+  const std::vector<uint64_t> ids = Send(debts, kOne);
+  ASSERT_EQ(ids.size(), 1u);
+  EXPECT_EQ(debts.Find(ids[0])->items.size(), 2u);
+  EXPECT_FALSE(debts.Free(kOne, DebtOf(5), RemoveTicket{3})) << "it is on its way";
+  EXPECT_THAT(debts.Confirm(kOne, ids[0]), ElementsAre(RemoveTicket{3}, RemoveTicket{4}));
 }
 
 TEST(DebtTable, OnlyHasteNamesANodeAndOnlyOnce) {
@@ -109,7 +123,7 @@ TEST(DebtTable, UnderALeaseNoHolderIsToldBeforeItsEnd) {
 
 TEST(DebtTable, ANodeAtTheBoundIsOverdueAndOwesEverything) {
   DebtTable debts(2);
-  debts.Free(kOne, Generation{9}, RemoveTicket{3});
+  EXPECT_TRUE(debts.Free(kOne, DebtOf(9), RemoveTicket{3}));
   debts.Owe(kOne, DebtOf(1));
   debts.Owe(kOne, DebtOf(2));
   EXPECT_THAT(debts.Overdue(), IsEmpty()) << "what removals ask for is no debt";
@@ -126,7 +140,7 @@ TEST(DebtTable, ANodeAtTheBoundIsOverdueAndOwesEverything) {
 TEST(DebtTable, DebtsAreThoseOfTheBytesWhateverTheirIdIs) {
   DebtTable debts(10);
   debts.Owe(kOne, DebtOf(1));
-  debts.Free(kOne, Generation{9}, RemoveTicket{3});
+  EXPECT_TRUE(debts.Free(kOne, DebtOf(9), RemoveTicket{3}));
   debts.Move(kOne, kTwo);
   EXPECT_FALSE(debts.IsOwed(kOne, DebtOf(1)));
   EXPECT_TRUE(debts.IsOwed(kTwo, DebtOf(1)));
@@ -134,7 +148,7 @@ TEST(DebtTable, DebtsAreThoseOfTheBytesWhateverTheirIdIs) {
   EXPECT_TRUE(debts.AddsUp());
   const std::vector<uint64_t> ids = Send(debts, kTwo);
   ASSERT_EQ(ids.size(), 1u);
-  EXPECT_EQ(debts.Find(ids[0])->size(), 2u);
+  EXPECT_EQ(debts.Find(ids[0])->items.size(), 2u);
   EXPECT_THAT(debts.Confirm(kTwo, ids[0]), ElementsAre(RemoveTicket{3}));
 }
 
@@ -146,7 +160,7 @@ TEST(DebtTable, AddsUpWhateverHappens) {
       const NodeId node{static_cast<uint32_t>(1 + random.Below(3))};
       const Debt debt = DebtOf(random.Below(8), 1 + random.Below(4));
       switch (random.Below(8)) {
-        case 0: debts.Free(node, debt.generation, RemoveTicket{1}); break;
+        case 0: (void)debts.Free(node, debt, RemoveTicket{1}); break;
         case 1: Send(debts, node); break;
         case 2:
           for (const uint64_t id : debts.Unconfirmed(node, kNow)) debts.Confirm(node, id);

@@ -273,6 +273,40 @@ TEST(Return, OfANodeThatWasGivenUpNothingIsTakenThatIsNotProved) {
   EXPECT_TRUE(Names(pool.TakeFrees(), back.id, OldPart("a", 0).generation));
 }
 
+TEST(Return, NorOfANodeWhoseRecordMadeRoomForAnother) {
+  CoreFixture pool({.max_nodes = 1});
+  const NodeHandle n1 = pool.Register(OldNode("n1"));
+  pool.Complete(n1);
+  pool.Disconnect(n1);
+  pool.Advance(absl::Seconds(6));
+  const NodeHandle n2 = pool.AddNode("n2", 10 * kBlock);
+  pool.Disconnect(n2);
+  pool.Advance(absl::Seconds(6));
+  const NodeHandle back = pool.Register(n1.description);
+  pool.Inventory(back, {OldPart("a", 0)});
+  EXPECT_FALSE(pool.Exists("a").ok());
+}
+
+TEST(Return, ARemovalAsksWhoBroughtAReplicaThatNeverBecameWhole) {
+  CoreFixture pool({.takeover_hold = absl::ZeroDuration()});
+  const NodeHandle n1 = pool.Register(OldNode("n1"));
+  const NodeHandle n2 = pool.Register(OldNode("n2"));
+  SealedPart half = OldPart("a", 0);
+  half.extent.length = 5 + kPartHeaderBytes;
+  half.part_count = 2;
+  half.replica_index = 1;
+  pool.Inventory(n1, {OldPart("a", 0)});
+  pool.Inventory(n2, {half});
+  pool.Complete(n1);
+  pool.Complete(n2);
+  pool.Advance(absl::Seconds(61));
+  pool.Remove("a");
+  const auto frees = pool.TakeFrees();
+  EXPECT_TRUE(Names(frees, n1.id, half.generation));
+  EXPECT_TRUE(Names(frees, n2.id, half.generation));
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
 TEST(Return, WhatIsOwedIsNotAdoptedBeforeTheNodeIsTold) {
   CoreFixture pool({.obituaries = 1});
   const NodeHandle n1 = pool.Register(OldNode("n1"));
