@@ -73,6 +73,9 @@ ServiceMetrics::ServiceMetrics(metrics::Registry& r)
       losses_(r.AddCounter("moonpool_master_losses_total", "Objects lost with their nodes.")),
       adoptions_(r.AddCounter("moonpool_master_adoptions_total",
                               "Objects learned from nodes and not from a commit.")),
+      nodes_given_up_(
+          r.AddCounter("moonpool_master_nodes_given_up_total",
+                       "Nodes whose objects count as lost: they had too much to forget.")),
       objects_(r.AddGauge("moonpool_master_objects", "Objects in the index.")),
       used_bytes_(
           r.AddGauge("moonpool_master_used_bytes", "Bytes in use: live, granted and condemned.")),
@@ -144,6 +147,7 @@ void ServiceMetrics::PublishTotals(const Totals& now) {
   removals_.Increment(now.removed - totals_.removed);
   losses_.Increment(now.lost - totals_.lost);
   adoptions_.Increment(now.adopted - totals_.adopted);
+  nodes_given_up_.Increment(now.nodes_given_up - totals_.nodes_given_up);
   totals_ = now;
 }
 
