@@ -118,6 +118,25 @@ TEST(Return, ARemovalOfWhatCameBackAsksAllThatHadIt) {
   EXPECT_TRUE(pool.core.IsRemoveDone(ticket));
 }
 
+TEST(Return, WhatCameBackIsNotFreedSinceItsDeathIsForgotten) {
+  CoreFixture pool({.obituaries = 1});
+  const NodeHandle n1 = pool.AddNode("n1", 10 * kBlock);
+  const Grant grant = pool.Grab("a", 10);
+  ASSERT_THAT(pool.Commit(grant), IsOk());
+  pool.Disconnect(n1);
+  pool.Advance(absl::Seconds(6));
+  const NodeHandle back = pool.Register(n1.description);
+  pool.Inventory(back, CoreFixture::Sealed("a", 10, grant, n1.id));
+  pool.Complete(back);
+  ASSERT_THAT(pool.Exists("a"), IsOk());
+  pool.Disconnect(back);
+  pool.AddNode("n2", 10 * kBlock);
+  ForgetDeaths(pool);
+  pool.Register(n1.description);
+  EXPECT_FALSE(Names(pool.TakeFrees(), n1.id, grant.generation));
+  EXPECT_THAT(pool.Exists("a"), IsOk());
+}
+
 TEST(Return, WhatWasEvictedBeforeANewerOneCameIsForgottenToo) {
   CoreFixture pool({.takeover_hold = absl::ZeroDuration()});
   RegisterNodeCommand description = CoreFixture::Description("n1", {kBlock});
