@@ -10,9 +10,7 @@
 #include "common/error.h"
 #include "common/rpc/status_proto.h"
 #include "common/testing/status_matchers.h"
-#include "common/testing/test_logger.h"
-#include "common/version.h"
-#include "storage_node/pool/testing/test_pool.h"
+#include "storage_node/link/testing/master_link_fixture.h"
 
 namespace moonpool::storage_node {
 namespace {
@@ -22,105 +20,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-constexpr auto kHeartbeat = absl::Milliseconds(100);
-constexpr auto kTimeout = absl::Milliseconds(350);
-
-v1::MasterMessage Registered(uint32_t term) {
-  v1::MasterMessage message;
-  v1::Registered& registered = *message.mutable_registered();
-  registered.mutable_version()->set_major(kWireMajor);
-  registered.set_term(term);
-  registered.set_node_id(3);
-  registered.set_heartbeat_interval_ms(
-      static_cast<uint64_t>(absl::ToInt64Milliseconds(kHeartbeat)));
-  registered.set_session_timeout_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(kTimeout)));
-  return message;
-}
-v1::MasterMessage Ack(uint64_t sequence) {
-  v1::MasterMessage message;
-  message.mutable_heartbeat_ack()->set_sequence(sequence);
-  return message;
-}
-v1::MasterMessage Free(uint64_t command_id, uint32_t term, std::vector<Generation> generations) {
-  v1::MasterMessage message;
-  v1::Command& command = *message.mutable_command();
-  command.set_command_id(command_id);
-  command.set_term(term);
-  command.mutable_free();
-  for (const Generation g : generations) command.mutable_free()->add_generations(g.value);
-  return message;
-}
-
-class MasterLinkTest : public ::testing::Test {
- protected:
-  explicit MasterLinkTest(ExtentIndexOptions index_options = {}) : pool_(2, index_options) {}
-
-  LinkOutput Tick(bool has_room = true) { return link_.Tick(now_, has_room); }
-  LinkOutput TickAfter(absl::Duration duration) {
-    now_ += duration;
-    return Tick();
-  }
-  LinkOutput Receive(const v1::MasterMessage& message) { return link_.OnMessage(message, now_); }
-
-  // Through back-off, connect and registration.
-  void Connect() {
-    while (link_.state() == LinkState::kWaiting) {
-      const LinkOutput out = Tick();
-      if (!out.connect.has_value()) now_ = out.wake_at;
-    }
-    link_.OnConnected(now_);
-    ASSERT_EQ(link_.state(), LinkState::kRegistering);
-  }
-  void Register(uint32_t term = 1) {
-    Connect();
-    Receive(Registered(term));
-    ASSERT_EQ(link_.state(), LinkState::kUploading);
-  }
-  // Everything that is sent until the inventory is complete.
-  std::vector<v1::NodeMessage> Upload() {
-    std::vector<v1::NodeMessage> sent;
-    while (link_.state() == LinkState::kUploading) {
-      for (auto& message : Tick().send) sent.push_back(std::move(message));
-    }
-    return sent;
-  }
-  void GoLive(uint32_t term = 1) {
-    Register(term);
-    Upload();
-    ASSERT_EQ(link_.state(), LinkState::kLive);
-  }
-  void AckAll() {
-    for (uint64_t sequence = 1; sequence < 100; ++sequence) Receive(Ack(sequence));
-  }
-
-  absl::Time now_ = absl::UnixEpoch() + absl::Seconds(100);
-  TestLogger log_;
-  metrics::Registry registry_;
-  LinkMetrics metrics_{registry_};
-  TestPool pool_;
-  MasterLinkOptions options_{.masters = {"a:1", "b:2"}, .parts_per_message = 2};
-  MasterLink link_{{.name = "n1",
-                    .incarnation = Incarnation{77},
-                    .host_id = "host",
-                    .rack = "r1",
-                    .tcp_address = "10.0.0.1:7",
-                    .shm_path = "/run/n1.sock"},
-                   options_,
-                   pool_.index(),
-                   metrics_,
-                   Random(1),
-                   log_.logger()};
-};
-
-std::vector<std::string> Keys(const std::vector<v1::NodeMessage>& messages) {
-  std::vector<std::string> keys;
-  for (const auto& message : messages) {
-    for (const auto& part : message.inventory().parts()) keys.push_back("inventory " + part.key());
-    for (const auto& part : message.seal_report().parts()) keys.push_back("report " + part.key());
-  }
-  return keys;
-}
 
 TEST_F(MasterLinkTest, RegistersThenUploadsThenLives) {
   for (uint32_t i = 1; i <= 3; ++i) {
@@ -280,93 +179,6 @@ TEST_F(OverflowTest, MoreSealsThanAreRememberedCostANewSession) {
   Register();
   EXPECT_THAT(Keys(Upload()),
               ElementsAre("inventory 0", "inventory 1", "inventory 2", "inventory 3"));
-  EXPECT_EQ(link_.state(), LinkState::kLive);
-}
-
-TEST_F(MasterLinkTest, FreeIsDoneAndAnsweredHoweverOften) {
-  ASSERT_THAT(pool_.Put(Gen(1, 1), At(0, 128), "a"), IsOk());
-  GoLive();
-  for (int repeat = 0; repeat < 2; ++repeat) {
-    const LinkOutput out = Receive(Free(42, 1, {Gen(1, 1), Gen(9, 9)}));
-    ASSERT_THAT(out.send, SizeIs(1));
-    EXPECT_EQ(out.send[0].command_result().command_id(), 42u);
-    EXPECT_THAT(StatusFromProto(out.send[0].command_result().status()), IsOk());
-  }
-  EXPECT_FALSE(pool_.IsReadable(Gen(1, 1), At(0, 128)));
-  EXPECT_EQ(metrics_.freed_parts.value(), 1u);
-}
-
-// The pool remembers a bounded number of what was freed, and refuses all up to the newest it
-// forgot.
-TEST_F(MasterLinkTest, FreeingWhatNoTermHasGrantedShutsNobodyOut) {
-  GoLive(1);
-  constexpr uint32_t kMoreThanAreRemembered = 70'000;
-  std::vector<Generation> garbled;
-  for (uint32_t i = 0; i < kMoreThanAreRemembered; ++i) garbled.push_back(Gen(~0u, i));
-  const LinkOutput out = Receive(Free(1, 1, garbled));
-  EXPECT_THAT(StatusFromProto(out.send[0].command_result().status()), IsOk());
-  EXPECT_THAT(pool_.Put(Gen(1, 1), At(0, 128), "a"), IsOk());
-}
-
-TEST_F(MasterLinkTest, ACommandOfAnOlderTermIsRefusedAndOneOfANewerRaisesTheTerm) {
-  ASSERT_THAT(pool_.Put(Gen(5, 1), At(0, 128), "a"), IsOk());
-  GoLive(5);
-  LinkOutput out = Receive(Free(1, 4, {Gen(5, 1)}));
-  EXPECT_THAT(StatusFromProto(out.send[0].command_result().status()),
-              Fails(StatusCode::kFailedPrecondition, ErrorReason::kStaleTerm));
-  EXPECT_TRUE(pool_.IsReadable(Gen(5, 1), At(0, 128)));
-  out = Receive(Free(2, 6, {}));
-  EXPECT_THAT(StatusFromProto(out.send[0].command_result().status()), IsOk());
-  EXPECT_EQ(pool_.index().newest_term(), Term{6});
-  EXPECT_EQ(metrics_.refused_commands.value(), 1u);
-}
-
-TEST_F(MasterLinkTest, WhatIsOlderThanTheOpenGrantsOfTheMasterIsNotWritten) {
-  GoLive(5);
-  const auto status_of = [&](Generation oldest_open, Generation newest, uint32_t term) {
-    v1::MasterMessage message = Free(1, term, {});
-    message.mutable_command()->mutable_free()->set_oldest_open(oldest_open.value);
-    message.mutable_command()->mutable_free()->set_newest(newest.value);
-    return StatusFromProto(Receive(message).send[0].command_result().status());
-  };
-  EXPECT_THAT(status_of(Gen(4, 90), Gen(4, 99), 4),
-              Fails(StatusCode::kFailedPrecondition, ErrorReason::kStaleTerm));
-  // Nobody can have granted these: they would refuse what is granted next.
-  const auto is_bad = Fails(StatusCode::kInvalidArgument, ErrorReason::kBadArgument);
-  EXPECT_THAT(status_of(Gen(5, 11), Gen(5, 9), 5), is_bad);
-  EXPECT_THAT(status_of(Gen(6, 1), Gen(6, 9), 5), is_bad);
-  EXPECT_THAT(status_of(Generation{~uint64_t{0}}, Generation{~uint64_t{0}}, 5), is_bad);
-  EXPECT_THAT(pool_.Put(Gen(5, 1), At(0, 128), "a"), IsOk());
-
-  EXPECT_THAT(status_of(Gen(5, 10), Gen(5, 9), 5), IsOk()) << "none is open";
-  EXPECT_THAT(pool_.Put(Gen(5, 9), At(128, 128), "b"),
-              Fails(StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration));
-  EXPECT_THAT(pool_.Put(Gen(5, 10), At(128, 128), "b"), IsOk());
-}
-
-TEST_F(MasterLinkTest, ATermThatHasRisenIsLearntFromAnAcknowledgement) {
-  GoLive(5);
-  v1::MasterMessage told;
-  for (const auto& [term, expected] : {std::pair{7u, 7u}, std::pair{6u, 7u}, std::pair{0u, 7u}}) {
-    told.mutable_heartbeat_ack()->set_term(term);  // on its own: sequence 0
-    Receive(told);
-    EXPECT_EQ(link_.term(), Term{expected});
-    EXPECT_EQ(pool_.index().newest_term(), Term{expected});
-  }
-  told.mutable_heartbeat_ack()->set_term(~0u);
-  EXPECT_TRUE(Receive(told).disconnect);
-  EXPECT_EQ(pool_.index().newest_term(), Term{7});
-}
-
-TEST_F(MasterLinkTest, AnUnknownCommandIsAnsweredAsSuch) {
-  GoLive();
-  v1::MasterMessage message;
-  message.mutable_command()->set_command_id(7);
-  message.mutable_command()->set_term(1);
-  const LinkOutput out = Receive(message);
-  EXPECT_THAT(StatusFromProto(out.send[0].command_result().status()),
-              StatusIs(StatusCode::kUnimplemented));
-  EXPECT_THAT(Receive(v1::MasterMessage()).send, IsEmpty());
   EXPECT_EQ(link_.state(), LinkState::kLive);
 }
 

@@ -203,8 +203,8 @@ class Client {
   // Keys of one chain, first block first.
   absl::StatusOr<PrefixMatch> MatchPrefix(absl::Span<const std::string> keys,
                                           const MatchOptions& options = {});
-  // OK: gone for everybody, and it does not come back. NOT_FOUND: was not there; after a crash of the
-  // master a key that had been evicted or lost may be found again.
+  // OK: gone for everybody, and it does not come back. NOT_FOUND: was not there; after a crash of
+  // the master a key that had been evicted or lost may be found again.
   std::vector<absl::Status> Remove(absl::Span<const std::string> keys,
                                    const CallOptions& options = {});
 
