@@ -105,6 +105,10 @@ absl::Status CountOwnerless(const CoreState& s, Recount& count) {
   for (const auto& [id, object] : s.partials.objects()) {
     for (const PartialPart& part : object.parts) {
       if (s.nodes.Find(part.node) == nullptr) continue;
+      if (!s.debts.IsOverdue(part.node) &&
+          s.debts.IsOwed(part.node, {id.key_hash, id.generation})) {
+        return Broken("a part that waits for others is to be forgotten by node ", part.part.node);
+      }
       RETURN_IF_ERROR(count.Add(part.part, ByteUse::kPartial, kNoSlot));
     }
   }

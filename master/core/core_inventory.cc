@@ -303,11 +303,22 @@ void CoreState::DropPartial(const PartialTable::Id& id) {
   ++changes;
 }
 
-void CoreState::ReleasePartial(const PartialPart& part) {
-  NodeRecord* node = nodes.Find(part.node);
-  if (node == nullptr) return;
-  Uncharge(*node, ByteUse::kPartial, part.part.length);
-  node->segments[part.part.segment].allocator.Free(part.part.offset, part.part.length);
+void CoreState::DropPartialAt(NodeId node, const Debt& debt) {
+  const PartialTable::Id id{debt.key_hash, debt.generation};
+  PartialObject* const object = partials.Find(id);
+  if (object == nullptr) return;
+  const ReleaseRule rule{.all_until = debts.HeldUntil(debt)};
+  const size_t dropped = std::erase_if(object->parts, [&](const PartialPart& part) {
+    if (part.node != node) return false;
+    ReleasePartial(part, rule);
+    return true;
+  });
+  if (object->parts.empty()) partials.Take(id);
+  if (dropped > 0) ++changes;
+}
+
+void CoreState::ReleasePartial(const PartialPart& part, const ReleaseRule& rule) {
+  if (nodes.Find(part.node) != nullptr) Release(part.part, ByteUse::kPartial, rule);
 }
 
 }  // namespace moonpool::master

@@ -159,6 +159,7 @@ void CoreState::Owe(NodeIndex index, const Debt& debt, Haste haste, absl::Time n
   // With a retired incarnation its bytes are gone.
   if (node == nullptr || node->state == NodeState::kRetired) return;
   debts.Owe(node->id, debt, haste, not_before);
+  DropPartialAt(node->id, debt);
 }
 
 void CoreState::OweAbsent(const Debt& debt, Haste haste) {

@@ -201,7 +201,9 @@ struct CoreState {
   // to ask this node as well.
   void Decline(const ReportedPart& part, NodeIndex node);
   void DropPartial(const PartialTable::Id& id);
-  void ReleasePartial(const PartialPart& part);
+  // The node owes to forget its parts: they complete nothing any more, whatever the others bring.
+  void DropPartialAt(NodeId node, const Debt& debt);
+  void ReleasePartial(const PartialPart& part, const ReleaseRule& rule = {});
 
   // --- core_admin.cc
   ObjectEntry EntryOf(SlotIndex slot, absl::Time now) const;

@@ -74,16 +74,17 @@ void CoreState::ExpirePartials(absl::Time now, uint32_t* work) {
   while (*work > 0) {
     const std::optional<PartialTable::Id> id = partials.Due(now);
     if (!id.has_value()) break;
-    const PartialObject& object = *partials.Find(*id);
+    const PartialObject object = partials.Take(*id);
     const SlotIndex slot = objects.Find(id->key_hash, object.name_space, object.key);
     const bool is_live = slot != kNoSlot && objects.FindGeneration(slot, id->generation) != nullptr;
     for (const PartialPart& part : object.parts) {
+      ReleasePartial(part);
       const NodeRecord* node = nodes.Find(part.node);
       // A node that holds another replica of it forgets both or none.
       if (node != nullptr && !is_live) Owe(node->index, {id->key_hash, id->generation});
     }
     if (is_live) objects[slot].is_scattered = true;  // its removal has to ask these nodes, too
-    DropPartial(*id);
+    ++changes;
     --*work;
   }
 }

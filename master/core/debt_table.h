@@ -55,6 +55,8 @@ class DebtTable {
            absl::Time not_before = absl::InfinitePast());
   // True of everything for a node that is overdue.
   bool IsOwed(NodeId node, const Debt& debt) const;
+  // While the generation may not be freed anywhere; else in the past.
+  absl::Time HeldUntil(const Debt& debt) const;
   // The removal awaits all that is owed of the key; how many confirmations these are.
   [[nodiscard]] uint32_t Attach(uint64_t key_hash, RemoveTicket ticket);
   // The node is to forget it for the removal. True: that awaits one confirmation more; false: a
@@ -111,8 +113,6 @@ class DebtTable {
 
   uint64_t Open(NodeId node, absl::Time not_before);
   uint64_t Filling(NodeId node, Haste haste);
-  // While the generation may not be freed anywhere; else in the past.
-  absl::Time HeldUntil(const Debt& debt) const;
   OpenCommand Take(uint64_t id);
 
   uint32_t max_debts_;

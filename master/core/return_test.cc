@@ -32,6 +32,17 @@ SealedPart OldPart(absl::string_view key, uint64_t block, uint32_t counter = 1) 
                     .object_bytes = 10};
 }
 
+// The two parts of one object.
+std::vector<SealedPart> OldHalves(absl::string_view key) {
+  std::vector<SealedPart> halves(2, OldPart(key, 0));
+  for (uint32_t i = 0; i < halves.size(); ++i) {
+    halves[i].extent.length = 5 + kPartHeaderBytes;
+    halves[i].part_index = i;
+    halves[i].part_count = 2;
+  }
+  return halves;
+}
+
 RegisterNodeCommand OldNode(const std::string& name) {
   RegisterNodeCommand description = CoreFixture::Description(name, {10 * kBlock});
   description.highest_term_seen = Term{5};
@@ -339,6 +350,47 @@ TEST(Return, WhatIsOwedIsNotAdoptedBeforeTheNodeIsTold) {
   pool.Inventory(back, {OldPart("a", 0)});
   EXPECT_FALSE(pool.Exists("a").ok()) << "it would be live, without bytes";
   EXPECT_TRUE(Names(pool.TakeFrees(), n1.id, OldPart("a", 0).generation));
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
+TEST(Return, APartThatItsNodeIsToForgetWaitsForNoOthers) {
+  CoreFixture pool;
+  const NodeHandle n0 = pool.AddNode("n0", 10 * kBlock);
+  const NodeHandle n1 = pool.Register(OldNode("n1"));
+  const std::vector<SealedPart> halves = OldHalves("a");
+  pool.Inventory(n1, {halves[0]});
+  ASSERT_THAT(pool.Put("a", 10), IsOk());
+  const NodeHandle back = pool.Register(n1.description);
+  pool.Inventory(back, {halves[0]});
+  pool.Complete(back);
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+  const auto frees = pool.TakeFrees();
+  EXPECT_TRUE(Names(frees, n1.id, halves[0].generation)) << "a newer one lives";
+  for (const FreeCommand& free : frees) pool.Confirm(free);
+  pool.Disconnect(n0);
+  pool.Advance(absl::Seconds(6));
+  ASSERT_THAT(pool.Exists("a"), Fails(absl::StatusCode::kNotFound, ErrorReason::kNodeLost));
+  const NodeHandle n2 = pool.Register(OldNode("n2"));
+  pool.Inventory(n2, {halves[1]});
+  EXPECT_FALSE(pool.Exists("a").ok()) << "n1 has forgotten its half";
+  EXPECT_TRUE(Names(pool.TakeFrees(), n2.id, halves[1].generation));
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
+TEST(Return, APartThatIsForgottenUnderALeaseRestsUntilItEnds) {
+  CoreFixture pool;
+  const NodeHandle n1 = pool.Register(OldNode("n1"));
+  const NodeHandle n2 = pool.Register(OldNode("n2"));
+  SealedPart half = OldHalves("a")[0];
+  half.replica_index = 1;
+  half.extent.offset = kBlock;
+  pool.Inventory(n1, {OldPart("a", 0), half});
+  const uint64_t both = pool.core.GetStatus(pool.now).used_bytes;
+  pool.Inventory(n2, {OldPart("a", 0, 2)});
+  EXPECT_EQ(pool.core.GetStatus(pool.now).condemned_bytes, both) << "an older leader leased them";
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+  pool.Advance(absl::Seconds(3));
+  EXPECT_EQ(pool.core.GetStatus(pool.now).condemned_bytes, 0u);
   EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
 }
 
