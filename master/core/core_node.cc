@@ -230,8 +230,8 @@ void Core::CommandResult(NodeId node, SessionId session, uint64_t command_id,
                          const absl::Status& status, absl::Time now) {
   NodeRecord* record = state_->SessionOf(node, session, now);
   // A command that failed is repeated after command_retry.
-  if (record != nullptr && status.ok())
-    state_->ConfirmAll(state_->debts.Confirm(record->id, command_id));
+  if (record == nullptr || !status.ok()) return;
+  state_->ConfirmAll(state_->debts.Confirm(record->id, command_id));
 }
 
 void Core::NodeDisconnected(NodeId node, SessionId session, absl::Time now) {
