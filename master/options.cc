@@ -82,6 +82,8 @@ void DescribeLimits(MasterOptions& options, ConfigTable& table) {
   table.Int("limit.grants", &core.max_open_grants, {1, 1 << 28}, "Open grants.");
   table.Int("limit.leases", &core.max_leases, {0, 1 << 28}, "Leases of one namespace.");
   table.Int("limit.tombstones", &core.max_tombstones, {1, 1 << 28}, "Unconfirmed removals.");
+  table.Int("limit.debts", &core.max_debts, {1, 1 << 28},
+            "Dead objects per node that it has not confirmed to have forgotten.");
   table.Int("limit.namespaces", &core.max_namespaces, {1, 1 << 20}, "Namespaces.");
   table.Int("limit.nodes", &core.max_nodes, {1, 1 << 20}, "Nodes, also those that are away.");
   table.Int("limit.sessions", &handlers.max_sessions, {1, 1 << 20}, "Streams of nodes.");

@@ -211,7 +211,7 @@ struct Totals {
   uint64_t removed = 0;
   uint64_t lost = 0;
   uint64_t adopted = 0;
-  uint64_t nodes_given_up = 0;  // since they had too much to forget
+  uint64_t inventories_retaken = 0;  // of nodes with more to forget than is listed
 };
 struct StatusResult {
   Term term = {};

@@ -76,8 +76,7 @@ absl::Status CountSlot(const CoreState& s, SlotIndex slot, Recount& count) {
     }
     ++count.node_parts[part.node];
     // Numbers of our own may have been forged before they were granted.
-    if (object.is_adopted && !s.debts.IsOverdue(node.id) &&
-        s.debts.IsOwed(node.id, {s.objects.HashOf(slot), object.generation})) {
+    if (object.is_adopted && s.debts.IsOwed(node.id, {s.objects.HashOf(slot), object.generation})) {
       return Broken("slot ", slot, " has a part that node ", part.node, " is to forget");
     }
   }
@@ -105,8 +104,7 @@ absl::Status CountOwnerless(const CoreState& s, Recount& count) {
   for (const auto& [id, object] : s.partials.objects()) {
     for (const PartialPart& part : object.parts) {
       if (s.nodes.Find(part.node) == nullptr) continue;
-      if (!s.debts.IsOverdue(part.node) &&
-          s.debts.IsOwed(part.node, {id.key_hash, id.generation})) {
+      if (s.debts.IsOwed(part.node, {id.key_hash, id.generation})) {
         return Broken("a part that waits for others is to be forgotten by node ", part.part.node);
       }
       RETURN_IF_ERROR(count.Add(part.part, ByteUse::kPartial, kNoSlot));

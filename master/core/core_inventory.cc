@@ -68,8 +68,9 @@ void Core::InventoryComplete(NodeId node, SessionId session, absl::Time now) {
   if (record->seen != nullptr) record->unswept = record->parts.size();
   s.nodes.Refresh();
   s.Unpark(*record);
-  for (const RemoveTicket ticket : std::exchange(record->inventory_waiters, {})) {
-    s.Confirm(ticket);
+  // Where not all could be listed that it is to forget, another inventory follows.
+  if (!s.debts.HasUnlisted(record->id)) {
+    s.ConfirmAll(std::exchange(record->inventory_waiters, {}));
   }
   ++s.changes;
 }
@@ -99,7 +100,8 @@ void CoreState::Report(const ReportedPart& reported) {
     });
     if (is_known && node.seen != nullptr) node.seen->insert(slot);
     if (objects[slot].state == ObjectState::kGranted) {
-      if (is_known) ReportOfGrant(slot, part);
+      // Of a replica that the grant has lost, since its node was away.
+      is_known ? ReportOfGrant(slot, part) : Disown(slot, part.node);
       return;
     }
     if (is_known) return;
@@ -119,8 +121,9 @@ void CoreState::Report(const ReportedPart& reported) {
                              .parent = std::string(sealed.parent),
                              .size_bytes = sealed.object_bytes};
   if (!Adopt(part, object, {ToStored(part)})) {
-    Decline(part, part.node);
     segment.allocator.Free(sealed.extent.offset, sealed.extent.length);
+    Decline(part, part.node);
+    RestIfHeld(part);
   }
 }
 
@@ -143,6 +146,7 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
     const NodeId holder = nodes[part.node].id;
     if (!is_still_leased) {
       FreeAt(holder, {part.key_hash, generation}, removal);
+      RestIfHeld(part);
     } else if (std::find(stone.holders.begin(), stone.holders.end(), holder) ==
                stone.holders.end()) {
       stone.holders.push_back(holder);  // it came after the removal, and is told with the others
@@ -155,6 +159,7 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
   if (is_live && objects[slot].generation == generation) return false;  // another replica
   const auto unwanted = [&] {
     Owe(part.node, {part.key_hash, generation});
+    RestIfHeld(part);
     return true;
   };
   // Granted by this core and not open any more: its writer was told that it is aborted.
@@ -292,14 +297,23 @@ void CoreState::Decline(const ReportedPart& part, NodeIndex node) {
   const Generation generation = part.sealed->generation;
   const SlotIndex slot = objects.Find(part.key_hash, part.name_space, part.sealed->key);
   if (slot != kNoSlot && objects.FindGeneration(slot, generation) != nullptr) {
-    objects[slot].is_scattered = true;
-    return;
+    Disown(slot, node);
+  } else {
+    Owe(node, {part.key_hash, generation});
   }
-  Owe(node, {part.key_hash, generation});
+}
+
+void CoreState::RestIfHeld(const ReportedPart& part) {
+  const absl::Time held = HeldUntil(part.sealed->generation);
+  const StoredPart stored = ToStored(part);
+  if (held == absl::InfinitePast()) return;
+  ExtentAllocator& allocator = nodes[part.node].segments[stored.segment].allocator;
+  if (allocator.Reserve(stored.offset, stored.length)) Condemn(stored, held);
 }
 
 void CoreState::DropPartial(const PartialTable::Id& id) {
-  for (const PartialPart& part : partials.Take(id).parts) ReleasePartial(part);
+  const ReleaseRule rule{.all_until = HeldUntil(id.generation)};
+  for (const PartialPart& part : partials.Take(id).parts) ReleasePartial(part, rule);
   ++changes;
 }
 

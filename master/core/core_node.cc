@@ -32,7 +32,6 @@ absl::StatusOr<Registration> Core::RegisterNode(const RegisterNodeCommand& comma
                                                 absl::Time now) {
   CoreState& s = *state_;
   s.Observe(now);
-  s.GiveUpOverdue(now);
   RETURN_IF_ERROR(s.CheckRegistration(command, now));
   NodeRecord* node = s.nodes.FindByName(command.name);
   // A node that this core has not met yet knows a term from an older master.
@@ -67,6 +66,7 @@ absl::StatusOr<Registration> Core::RegisterNode(const RegisterNodeCommand& comma
     node->inventory_waiters = std::move(waiters);
     node->is_met = is_met;
   }
+  s.debts.StartListing(node->id);
   node->session = SessionId{++s.last_session};
   node->last_heard = now;
   s.nodes.Refresh();
@@ -144,7 +144,7 @@ void CoreState::RetireNode(NodeRecord& node) {
   node.session = SessionId{};
   nodes.Retire(node.index);
   nodes.Refresh();
-  // With the incarnation its bytes are gone, which is all that removals wait for.
+  // Its bytes are gone with it, or an operator says so; no more is what removals wait for.
   ConfirmAll(debts.Drop(node.id));
   ConfirmAll(std::exchange(node.inventory_waiters, {}));
 }

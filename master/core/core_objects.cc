@@ -137,8 +137,13 @@ void CoreState::Release(const StoredPart& part, ByteUse use, const ReleaseRule& 
   }
   if (until == absl::InfinitePast()) {
     node.segments[part.segment].allocator.Free(part.offset, part.length);
-    return;
+  } else {
+    Condemn(part, until);
   }
+}
+
+void CoreState::Condemn(const StoredPart& part, absl::Time until) {
+  NodeRecord& node = nodes[part.node];
   Charge(node, ByteUse::kCondemned, part.length);
   condemned.emplace(
       until,
@@ -243,17 +248,24 @@ void CoreState::RecordDeath(SlotIndex slot, uint64_t hash, DeathCause cause, abs
       });
     }
   }
+  if (cause == DeathCause::kNodeLost && !object.is_scattered) obituary.last_seen_at = object.node;
   // Replicas that were lost with their nodes return no more, since the object is gone.
   const bool may_return = cause == DeathCause::kNodeLost || cause == DeathCause::kRemoved;
   if (object.is_scattered && !may_return) OweAbsent({hash, object.generation});
   Remember(obituary);
 }
 
+void CoreState::Disown(SlotIndex slot, NodeIndex node) {
+  bool stands_there = false;
+  objects.ForEachPart(slot, [&](const StoredPart& part) { stands_there |= part.node == node; });
+  if (!stands_there) Owe(node, {objects.HashOf(slot), objects[slot].generation});
+}
+
 void CoreState::Remember(const Obituary& obituary) {
   const std::optional<Obituary> forgotten = obituaries.Add(obituary);
   if (!forgotten.has_value() || forgotten->is_settled) return;
   const Debt debt{forgotten->key_hash, forgotten->generation};
-  if (forgotten->cause == DeathCause::kEvicted) {
+  if (forgotten->last_seen_at != 0) {
     Owe(forgotten->last_seen_at, debt, Haste::kNextTick);
   } else if (forgotten->cause == DeathCause::kNodeLost) {
     OweAbsent(debt, Haste::kNextTick);
@@ -269,7 +281,11 @@ bool CoreState::SettleObituary(uint64_t hash, Generation back) {
     Owe(obituary->last_seen_at, debt);
   } else if (obituary->cause != DeathCause::kNodeLost) {
     return false;
-  } else if (!is_back) {
+  } else if (is_back) {
+    // What else there is of it comes back, too, or is declined then.
+  } else if (obituary->last_seen_at != 0) {
+    Owe(obituary->last_seen_at, debt);
+  } else {
     OweAbsent(debt);
   }
   obituary->is_settled = true;
@@ -287,6 +303,11 @@ uint64_t CoreState::FootprintOf(SlotIndex slot) const {
 
 absl::Time CoreState::HeldUntil(SlotIndex slot) const {
   return objects[slot].is_adopted ? hold_until : absl::InfinitePast();
+}
+
+absl::Time CoreState::HeldUntil(Generation generation) const {
+  const bool is_own = generation.term() >= own_since;
+  return is_own || last_now >= hold_until ? absl::InfinitePast() : hold_until;
 }
 
 absl::Duration CoreState::TakeoverHold(absl::Time now) const {

@@ -41,13 +41,17 @@ RemoveOutcome CoreState::RemoveOne(NamespaceId name_space, absl::string_view key
     // A node that has not reported all yet may still bring it.
     if (nodes.incomplete_count() == 0) {
       SettleObituary(hash);
-      if (std::optional<Obituary> dead = obituaries.Find(hash)) {
-        // What nobody finds now is not to be found later either.
-        dead->dead_up_to = Generation::Of(term, counter);
-        dead->covers_removal = true;
-        Remember(*dead);
-      }
-      return {.status = AbsentBecause(hash, key, now)};
+      absl::Status why = AbsentBecause(hash, key, now);
+      // What nobody finds now is not to be found later either, whoever comes and has it.
+      Obituary dead =
+          obituaries.Find(hash).value_or(Obituary{.key_hash = hash,
+                                                  .generation = Generation::Of(term, counter),
+                                                  .when_cs = Centiseconds(now),
+                                                  .cause = DeathCause::kRemoved});
+      dead.dead_up_to = Generation::Of(term, counter);
+      dead.covers_removal = true;
+      Remember(dead);
+      return {.status = std::move(why)};
     }
   }
   if (tombstones.size() >= options.max_tombstones) {
@@ -85,7 +89,8 @@ RemoveTicket CoreState::Bury(NamespaceId name_space, absl::string_view key, Slot
     DropPartial(*id);
   }
   for (const auto& [name, index] : nodes.by_name()) {
-    if (!nodes[index].is_up() || nodes[index].inventory_complete) continue;
+    const bool is_reporting = nodes[index].is_up() && !nodes[index].inventory_complete;
+    if (!is_reporting && !debts.HasUnlisted(nodes[index].id)) continue;
     nodes[index].inventory_waiters.push_back(ticket);
     tombstones.Await(ticket);
   }
@@ -118,9 +123,8 @@ void CoreState::BuryObject(RemoveTicket ticket, SlotIndex slot, absl::Time now) 
 
 void CoreState::FreeAt(NodeId holder, const Debt& debt, RemoveTicket ticket) {
   const NodeRecord* node = nodes.Find(holder);
-  // With a retired incarnation its bytes are gone.
   if (node == nullptr || node->state == NodeState::kRetired) return;
-  if (debts.Free(holder, debt, ticket)) tombstones.Await(ticket);
+  if (debts.Free(holder, debt, ticket, HeldUntil(debt.generation))) tombstones.Await(ticket);
 }
 
 void CoreState::SendUnsent(const NodeRecord& node, absl::Time now) {
@@ -136,7 +140,7 @@ void CoreState::Transmit(uint64_t command_id, absl::Time now) {
   free.generations.reserve(command.items.size());
   for (const Debt& debt : command.items) free.generations.push_back(debt.generation);
   sent.push_back(std::move(free));
-  debts.RepeatAt(command_id, now + options.command_retry);
+  debts.Sent(command_id, now + options.command_retry);
 }
 
 void CoreState::Confirm(RemoveTicket ticket) {
@@ -156,9 +160,8 @@ void CoreState::ConfirmAll(absl::Span<const RemoveTicket> tickets) {
 
 void CoreState::Owe(NodeIndex index, const Debt& debt, Haste haste, absl::Time not_before) {
   const NodeRecord* node = nodes.records()[index].get();
-  // With a retired incarnation its bytes are gone.
   if (node == nullptr || node->state == NodeState::kRetired) return;
-  debts.Owe(node->id, debt, haste, not_before);
+  debts.Owe(node->id, debt, haste, std::max(not_before, HeldUntil(debt.generation)));
   DropPartialAt(node->id, debt);
 }
 

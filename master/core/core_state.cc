@@ -32,7 +32,7 @@ CoreState::CoreState(CoreOptions core_options, Term first_term, Random seeded)
       namespaces(options.max_namespaces),
       leases(namespaces, options.max_leases, options.leased_fraction),
       obituaries(options.obituaries),
-      debts(options.max_owed_frees),
+      debts(options.max_debts),
       placement(nodes, random, options) {
   MP_CHECK(first_term.value > 0, "a term is at least 1");
   absl::StatusOr<std::unique_ptr<EvictionPolicy>> made =
@@ -148,6 +148,9 @@ absl::Status CoreState::AbsentBecause(uint64_t key_hash, absl::string_view key,
     if (nodes.incomplete_count() > 0) {
       absl::StrAppend(&message, "; ", nodes.incomplete_count(),
                       " nodes are still reporting what they hold");
+    } else if (now - started < options.node_loss_timeout) {
+      absl::StrAppend(&message, "; this master began ", HumanDuration(now - started),
+                      " ago, and nodes may still be on their way");
     }
     return miss(ErrorReason::kNeverStored, message);
   }
@@ -195,7 +198,7 @@ Effects Core::TakeEffects() {
   }
   return Effects{.frees = std::exchange(s.sent, {}),
                  .removes_done = std::exchange(s.removes_done, {}),
-                 .given_up = std::exchange(s.given_up, {})};
+                 .to_register = std::exchange(s.to_register, {})};
 }
 
 }  // namespace moonpool::master

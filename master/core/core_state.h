@@ -93,6 +93,9 @@ struct CoreState {
   void RecordDeath(SlotIndex slot, uint64_t hash, DeathCause cause, absl::Time now);
   // As Obituaries::Add; what is forgotten with it is owed from now on.
   void Remember(const Obituary& obituary);
+  // The node has some of a granted or live object that is not recorded. It owes to forget that,
+  // unless it holds a recorded part, too: with that one all of the generation is forgotten.
+  void Disown(SlotIndex slot, NodeIndex node);
   // What was evicted or lost may have left records at nodes, which owe to forget them from now on,
   // so that no inventory brings it back. True: it is the one that is back, and there may be more of
   // it where it was lost.
@@ -104,6 +107,8 @@ struct CoreState {
   void UpdateEvictable(SlotIndex slot);
   void CountChild(SlotIndex parent, int live, int open);
   void Release(const StoredPart& part, ByteUse use, const ReleaseRule& rule);
+  // Bytes that are allocated and nobody's go to nobody before that time.
+  void Condemn(const StoredPart& part, absl::Time until);
   void Charge(NodeRecord& node, ByteUse use, uint64_t length);
   void Uncharge(NodeRecord& node, ByteUse use, uint64_t length);
   // Takes the parts out of their nodes' lists; the table must not know them any more.
@@ -113,6 +118,8 @@ struct CoreState {
   void RemoveIfUnused(SlotIndex slot);
   // Until when an older leader may have leased it; in the past for objects of our own.
   absl::Time HeldUntil(SlotIndex slot) const;
+  // The same for a generation, whatever is known of it.
+  absl::Time HeldUntil(Generation generation) const;
   // How much longer adopted objects are not evicted; zero when there are none.
   absl::Duration TakeoverHold(absl::Time now) const;
   // Until when its bytes must stay as they are: the end of that, and of its lease.
@@ -197,9 +204,11 @@ struct CoreState {
   bool Adopt(const ReportedPart& part, const PartialObject& object, StoredParts parts);
   // False: it has as many replicas as there may be.
   bool AddReplica(SlotIndex slot, StoredParts parts);
-  // What the node holds of it is not taken: it is owed, or, where the object lives, its removal has
-  // to ask this node as well.
+  // What the node holds of it is not taken: it is owed.
   void Decline(const ReportedPart& part, NodeIndex node);
+  // The part is dead, but an older leader may have leased it: its bytes, which no table knows, go
+  // to nobody before that has ended.
+  void RestIfHeld(const ReportedPart& part);
   void DropPartial(const PartialTable::Id& id);
   // The node owes to forget its parts: they complete nothing any more, whatever the others bring.
   void DropPartialAt(NodeId node, const Debt& debt);
@@ -217,7 +226,7 @@ struct CoreState {
   void ExpireCondemned(absl::Time now, uint32_t* work);
   void ExpirePartials(absl::Time now, uint32_t* work);
   void RepeatCommands(absl::Time now, uint32_t* work);
-  void GiveUpOverdue(absl::Time now);
+  void RetakeInventories(absl::Time now);
   void LoseNodes(absl::Time now);
   void SweepNodes(absl::Time now, uint32_t* work);
 
@@ -254,7 +263,7 @@ struct CoreState {
 
   std::vector<FreeCommand> sent;  // confirmed ones, in order
   std::vector<RemoveTicket> removes_done;
-  std::vector<NodeId> given_up;  // while in session
+  std::vector<NodeId> to_register;  // anew
 };
 
 template <typename Goes>
@@ -275,13 +284,17 @@ uint32_t CoreState::DropReplicas(SlotIndex slot, Goes goes) {
   const bool is_live = objects[slot].state == ObjectState::kLive;
   if (is_live && kept.size() == 1) kept[0].replica = 0;  // numbers of live replicas are free
   objects.SetParts(slot, std::move(kept));
-  objects[slot].is_scattered = true;
   Detach(slot, dropped);
   const ByteUse use = is_live ? ByteUse::kLive : ByteUse::kGranted;
   for (const StoredPart& part : dropped) {
     Release(part, use, {});
     if (is_live) {
       namespaces[objects[slot].name_space].live_bytes -= ExtentAllocator::Rounded(part.length);
+    }
+    if (nodes[part.node].is_usable()) {
+      Disown(slot, part.node);
+    } else {
+      objects[slot].is_scattered = true;  // what the node brings back may be welcome
     }
   }
   return left;

@@ -19,7 +19,7 @@ bool Core::Tick(absl::Time now) {
   s.ExpireCondemned(now, &work);
   s.ExpireGrants(now, &work);
   s.ExpirePartials(now, &work);
-  s.GiveUpOverdue(now);
+  s.RetakeInventories(now);
   for (const auto& record : s.nodes.records()) {
     if (record != nullptr && record->is_up()) s.SendUnsent(*record, now);
   }
@@ -80,10 +80,13 @@ void CoreState::ExpirePartials(absl::Time now, uint32_t* work) {
     for (const PartialPart& part : object.parts) {
       ReleasePartial(part);
       const NodeRecord* node = nodes.Find(part.node);
-      // A node that holds another replica of it forgets both or none.
-      if (node != nullptr && !is_live) Owe(node->index, {id->key_hash, id->generation});
+      if (node == nullptr) continue;
+      if (is_live) {
+        Disown(slot, node->index);
+      } else {
+        Owe(node->index, {id->key_hash, id->generation});
+      }
     }
-    if (is_live) objects[slot].is_scattered = true;  // its removal has to ask these nodes, too
     ++changes;
     --*work;
   }
@@ -98,17 +101,18 @@ void CoreState::RepeatCommands(absl::Time now, uint32_t* work) {
     if (node->is_up()) {
       Transmit(*id, now);
     } else {
-      debts.RepeatAt(*id, absl::InfiniteFuture());  // registering sends it
+      debts.Postpone(*id);
     }
   }
 }
 
-void CoreState::GiveUpOverdue(absl::Time now) {
-  for (const NodeId id : debts.Overdue()) {
+void CoreState::RetakeInventories(absl::Time now) {
+  for (const NodeId id : debts.Listable()) {
     NodeRecord& node = *nodes.Find(id);
-    if (node.is_up()) given_up.push_back(node.id);
-    GiveUp(node, now);
-    ++totals.nodes_given_up;
+    if (!node.is_usable()) continue;  // an inventory is on its way, or comes with the node
+    to_register.push_back(id);
+    CloseSession(node, now);
+    ++totals.inventories_retaken;
     ++changes;
   }
 }

@@ -8,13 +8,10 @@ void DebtTable::Owe(NodeId node, const Debt& debt, Haste haste, absl::Time not_b
   if (IsOwed(node, debt)) return;
   Account& account = accounts_[node];
   if (account.debts >= max_debts_) {
-    overdue_.insert(node);
+    unlisted_.insert(node);
     return;
   }
-  not_before = std::max(not_before, HeldUntil(debt));
-  const bool is_held = not_before != absl::InfinitePast();
-  const uint64_t id = is_held ? Open(node, not_before) : Filling(node, haste);
-  if (is_held) RepeatAt(id, not_before);
+  const uint64_t id = Filling(node, haste, std::max(not_before, HeldUntil(debt)));
   OpenCommand& command = commands_.at(id);
   command.items.push_back(debt);
   owed_.emplace(Place{debt, node}, Entry{.command = id});
@@ -23,7 +20,7 @@ void DebtTable::Owe(NodeId node, const Debt& debt, Haste haste, absl::Time not_b
 }
 
 bool DebtTable::IsOwed(NodeId node, const Debt& debt) const {
-  return overdue_.contains(node) || owed_.contains(Place{debt, node});
+  return owed_.contains(Place{debt, node});
 }
 
 uint32_t DebtTable::Attach(uint64_t key_hash, RemoveTicket ticket) {
@@ -40,18 +37,18 @@ uint32_t DebtTable::Attach(uint64_t key_hash, RemoveTicket ticket) {
   return static_cast<uint32_t>(ids.size());
 }
 
-bool DebtTable::Free(NodeId node, const Debt& debt, RemoveTicket ticket) {
+bool DebtTable::Free(NodeId node, const Debt& debt, RemoveTicket ticket, absl::Time not_before) {
   const auto known = owed_.find(Place{debt, node});
-  if (known != owed_.end() && known->second.is_awaited) return false;
+  if (known != owed_.end() && known->second.was_asked_for) return false;
   uint64_t id = 0;
   if (known != owed_.end()) {
     id = known->second.command;
-    known->second.is_awaited = true;
+    known->second.was_asked_for = true;
     if (accounts_.at(node).unsent.contains(id)) hasty_.insert(node);
   } else {
-    id = Filling(node, Haste::kNow);
+    id = Filling(node, Haste::kNow, std::max(not_before, HeldUntil(debt)));
     commands_.at(id).items.push_back(debt);
-    owed_.emplace(Place{debt, node}, Entry{.command = id, .is_awaited = true});
+    owed_.emplace(Place{debt, node}, Entry{.command = id, .was_asked_for = true});
   }
   commands_.at(id).awaited_by.push_back(ticket);
   return true;
@@ -84,9 +81,17 @@ const OpenCommand* DebtTable::Find(uint64_t id) const {
   return command == commands_.end() ? nullptr : &command->second;
 }
 
-void DebtTable::RepeatAt(uint64_t id, absl::Time when) {
+void DebtTable::Sent(uint64_t id, absl::Time repeat_at) {
   OpenCommand& command = commands_.at(id);
+  command.was_sent = true;
   accounts_.at(command.node).unsent.erase(id);
+  Schedule(id, repeat_at);
+}
+
+void DebtTable::Postpone(uint64_t id) { Schedule(id, absl::InfiniteFuture()); }
+
+void DebtTable::Schedule(uint64_t id, absl::Time when) {
+  OpenCommand& command = commands_.at(id);
   by_time_.erase({command.repeat_at, id});
   command.repeat_at = when;
   by_time_.emplace(when, id);
@@ -98,16 +103,14 @@ std::optional<uint64_t> DebtTable::Due(absl::Time now) const {
 }
 
 std::vector<RemoveTicket> DebtTable::Confirm(NodeId node, uint64_t id) {
-  const auto account = accounts_.find(node);
-  const bool was_sent = account != accounts_.end() && account->second.commands.contains(id) &&
-                        !account->second.unsent.contains(id);
-  if (!was_sent) return {};
+  const OpenCommand* command = Find(id);
+  if (command == nullptr || command->node != node || !command->was_sent) return {};
   return Take(id).awaited_by;
 }
 
 std::vector<RemoveTicket> DebtTable::Drop(NodeId node) {
   std::vector<RemoveTicket> awaited_by;
-  overdue_.erase(node);
+  unlisted_.erase(node);
   hasty_.erase(node);
   const auto account = accounts_.find(node);
   if (account == accounts_.end()) return awaited_by;
@@ -121,8 +124,11 @@ std::vector<RemoveTicket> DebtTable::Drop(NodeId node) {
 }
 
 void DebtTable::Move(NodeId from, NodeId to) {
+  if (from == to) return;
+  if (hasty_.erase(from) > 0) hasty_.insert(to);
+  if (unlisted_.erase(from) > 0) unlisted_.insert(to);
   const auto account = accounts_.find(from);
-  if (account == accounts_.end() || from == to) return;
+  if (account == accounts_.end()) return;
   Account moved = std::move(account->second);
   accounts_.erase(account);
   for (const uint64_t id : moved.commands) {
@@ -136,8 +142,6 @@ void DebtTable::Move(NodeId from, NodeId to) {
     }
   }
   accounts_[to] = std::move(moved);
-  if (hasty_.erase(from) > 0) hasty_.insert(to);
-  if (overdue_.erase(from) > 0) overdue_.insert(to);
 }
 
 bool DebtTable::IsAwaited(NodeId node) const {
@@ -146,6 +150,14 @@ bool DebtTable::IsAwaited(NodeId node) const {
   const absl::btree_set<uint64_t>& ids = account->second.commands;
   return std::any_of(ids.begin(), ids.end(),
                      [&](uint64_t id) { return !commands_.at(id).awaited_by.empty(); });
+}
+
+std::vector<NodeId> DebtTable::Listable() const {
+  std::vector<NodeId> nodes;
+  for (const NodeId node : unlisted_) {
+    if (DebtsOf(node) <= max_debts_ / 2) nodes.push_back(node);
+  }
+  return nodes;
 }
 
 uint64_t DebtTable::DebtsOf(NodeId node) const {
@@ -168,8 +180,14 @@ bool DebtTable::AddsUp() const {
         if (owed == owed_.end() || owed->second.command != id) return false;
       }
     }
+    for (const uint64_t id : account.unsent) {
+      if (!account.commands.contains(id) || Find(id)->was_sent) return false;
+    }
     if (found != account.debts || found > max_debts_) return false;
     commands += account.commands.size();
+  }
+  for (const auto& [when, id] : by_time_) {
+    if (Find(id) == nullptr || Find(id)->repeat_at != when) return false;
   }
   return commands == commands_.size() && items == owed_.size();
 }
@@ -181,9 +199,18 @@ uint64_t DebtTable::Open(NodeId node, absl::Time not_before) {
   return id;
 }
 
-uint64_t DebtTable::Filling(NodeId node, Haste haste) {
-  if (haste == Haste::kNow) hasty_.insert(node);
+uint64_t DebtTable::Filling(NodeId node, Haste haste, absl::Time not_before) {
   Account& account = accounts_[node];
+  if (not_before != absl::InfinitePast()) {
+    const OpenCommand* held = Find(account.held);
+    if (held == nullptr || held->was_sent || held->not_before != not_before ||
+        held->items.size() >= kMaxFreesPerCommand) {
+      account.held = Open(node, not_before);
+      Schedule(account.held, not_before);
+    }
+    return account.held;
+  }
+  if (haste == Haste::kNow) hasty_.insert(node);
   if (!account.unsent.empty()) {
     const uint64_t last = *account.unsent.rbegin();
     if (commands_.at(last).items.size() < kMaxFreesPerCommand) return last;

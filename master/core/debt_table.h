@@ -6,8 +6,9 @@
 // counts from the moment it is made, whether its command was sent or not.
 //
 // A node has at most one command that is being filled; what is filled goes with the next effects,
-// or the next tick when nobody is in a hurry. Bounded: a node whose debts reach the bound is
-// overdue, and its incarnation is to be given up.
+// or the next tick when nobody is in a hurry. Bounded: what a node owes beyond the bound is not
+// listed, only the fact that there is more. Removals wait for a node of which that is true, and its
+// inventory is taken anew: what it names and nobody knows is owed, and listed this time.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +42,7 @@ struct OpenCommand {
   std::vector<Debt> items = {};
   uint64_t debts = 0;                         // of the items; the others are for removals only
   std::vector<RemoveTicket> awaited_by = {};  // one for each confirmation that they count
+  bool was_sent = false;
   absl::Time not_before = absl::InfinitePast();
   absl::Time repeat_at = absl::InfiniteFuture();
 };
@@ -53,7 +55,7 @@ class DebtTable {
   // are all others that owe the same generation.
   void Owe(NodeId node, const Debt& debt, Haste haste = Haste::kNow,
            absl::Time not_before = absl::InfinitePast());
-  // True of everything for a node that is overdue.
+  // As far as it is listed.
   bool IsOwed(NodeId node, const Debt& debt) const;
   // While the generation may not be freed anywhere; else in the past.
   absl::Time HeldUntil(const Debt& debt) const;
@@ -61,7 +63,8 @@ class DebtTable {
   [[nodiscard]] uint32_t Attach(uint64_t key_hash, RemoveTicket ticket);
   // The node is to forget it for the removal. True: that awaits one confirmation more; false: a
   // removal awaits it already, this one or one that this one follows.
-  [[nodiscard]] bool Free(NodeId node, const Debt& debt, RemoveTicket ticket);
+  [[nodiscard]] bool Free(NodeId node, const Debt& debt, RemoveTicket ticket,
+                          absl::Time not_before = absl::InfinitePast());
 
   // Nodes with something that is to be sent at once; they are named once.
   std::vector<NodeId> TakeHasty();
@@ -70,9 +73,10 @@ class DebtTable {
   // All commands that may be sent now, for a node that may have got none of them.
   std::vector<uint64_t> Unconfirmed(NodeId node, absl::Time now) const;
   const OpenCommand* Find(uint64_t id) const;
-  // It was sent, or need not be; nothing is added to it any more. Infinite: not again before the
-  // node is back.
-  void RepeatAt(uint64_t id, absl::Time when);
+  // It was sent; nothing is added to it any more.
+  void Sent(uint64_t id, absl::Time repeat_at);
+  // Its node is away, and gets all that is unconfirmed when it is back.
+  void Postpone(uint64_t id);
   // A command to be sent (again) now.
   std::optional<uint64_t> Due(absl::Time now) const;
 
@@ -85,11 +89,14 @@ class DebtTable {
   void Move(NodeId from, NodeId to);
   // A removal waits for the node.
   bool IsAwaited(NodeId node) const;
-  // Nodes that reached the bound, which are to be dropped.
-  std::vector<NodeId> Overdue() const { return {overdue_.begin(), overdue_.end()}; }
+  // The node owes more than is listed.
+  bool HasUnlisted(NodeId node) const { return unlisted_.contains(node); }
+  // All nodes of which that is true and whose list has room again.
+  std::vector<NodeId> Listable() const;
+  // An inventory of the node begins, and what it names is listed.
+  void StartListing(NodeId node) { unlisted_.erase(node); }
 
   uint64_t DebtsOf(NodeId node) const;
-  bool IsOverdue(NodeId node) const { return overdue_.contains(node); }
   // Counts everything again. For tests.
   bool AddsUp() const;
 
@@ -97,7 +104,8 @@ class DebtTable {
   struct Account {
     uint64_t debts = 0;  // what removals ask for aside
     absl::btree_set<uint64_t> commands = {};
-    absl::btree_set<uint64_t> unsent = {};  // the last one is being filled
+    absl::btree_set<uint64_t> unsent = {};  // the last one is being filled; no held ones
+    uint64_t held = 0;                      // the last one that is sent later
   };
   struct Place {
     Debt debt = {};
@@ -108,11 +116,13 @@ class DebtTable {
   // Where something stands that the node is to forget.
   struct Entry {
     uint64_t command = 0;
-    bool is_awaited = false;  // by a removal that asked for it
+    bool was_asked_for = false;  // by a removal
   };
 
   uint64_t Open(NodeId node, absl::Time not_before);
-  uint64_t Filling(NodeId node, Haste haste);
+  // The command that takes the next item.
+  uint64_t Filling(NodeId node, Haste haste, absl::Time not_before);
+  void Schedule(uint64_t id, absl::Time when);
   OpenCommand Take(uint64_t id);
 
   uint32_t max_debts_;
@@ -122,7 +132,7 @@ class DebtTable {
   absl::btree_map<Place, Entry> owed_;
   absl::btree_set<std::pair<absl::Time, uint64_t>> by_time_;
   absl::btree_set<NodeId> hasty_;
-  absl::btree_set<NodeId> overdue_;
+  absl::btree_set<NodeId> unlisted_;
 };
 
 }  // namespace moonpool::master

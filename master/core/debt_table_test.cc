@@ -24,7 +24,7 @@ Debt DebtOf(uint64_t key_hash, uint64_t generation = 1) {
 // Sends all that the node has not been sent; the ids.
 std::vector<uint64_t> Send(DebtTable& debts, NodeId node) {
   const std::vector<uint64_t> ids = debts.Unsent(node);
-  for (const uint64_t id : ids) debts.RepeatAt(id, kNow + absl::Seconds(5));
+  for (const uint64_t id : ids) debts.Sent(id, kNow + absl::Seconds(5));
   return ids;
 }
 
@@ -121,19 +121,44 @@ TEST(DebtTable, UnderALeaseNoHolderIsToldBeforeItsEnd) {
   EXPECT_EQ(debts.Attach(5, RemoveTicket{7}), 2u);
 }
 
-TEST(DebtTable, ANodeAtTheBoundIsOverdueAndOwesEverything) {
+TEST(DebtTable, ManyThatAreHeldUntilOneTimeShareCommands) {
+  DebtTable debts(2 * kMaxFreesPerCommand);
+  const absl::Time held = kNow + absl::Seconds(3);
+  for (uint64_t i = 0; i <= kMaxFreesPerCommand; ++i) debts.Owe(kOne, DebtOf(i), {}, held);
+  EXPECT_TRUE(debts.Free(kOne, DebtOf(1 << 20), RemoveTicket{3}, held));
+  const std::vector<uint64_t> ids = debts.Unconfirmed(kOne, held);
+  ASSERT_EQ(ids.size(), 2u);
+  EXPECT_EQ(debts.Find(ids[1])->items.size(), 2u);
+  EXPECT_THAT(debts.Confirm(kOne, ids[1]), IsEmpty()) << "nobody has told the node";
+  debts.Sent(ids[1], held + absl::Seconds(5));
+  debts.Owe(kOne, DebtOf(1 << 21), {}, held);
+  EXPECT_EQ(debts.Find(ids[1])->items.size(), 2u) << "it is on its way";
+  EXPECT_THAT(debts.Confirm(kOne, ids[1]), ElementsAre(RemoveTicket{3}));
+  EXPECT_TRUE(debts.AddsUp());
+}
+
+TEST(DebtTable, BeyondTheBoundANodeHasMoreThanIsListedUntilItIsListedAnew) {
   DebtTable debts(2);
   EXPECT_TRUE(debts.Free(kOne, DebtOf(9), RemoveTicket{3}));
   debts.Owe(kOne, DebtOf(1));
   debts.Owe(kOne, DebtOf(2));
-  EXPECT_THAT(debts.Overdue(), IsEmpty()) << "what removals ask for is no debt";
-  EXPECT_FALSE(debts.IsOwed(kOne, DebtOf(3)));
+  EXPECT_FALSE(debts.HasUnlisted(kOne)) << "what removals ask for is no debt";
+  debts.Owe(kOne, DebtOf(2));
+  EXPECT_FALSE(debts.HasUnlisted(kOne)) << "this one is";
   debts.Owe(kOne, DebtOf(3));
-  EXPECT_THAT(debts.Overdue(), ElementsAre(kOne));
-  EXPECT_TRUE(debts.IsOwed(kOne, DebtOf(4)));
+  EXPECT_TRUE(debts.HasUnlisted(kOne));
+  EXPECT_FALSE(debts.IsOwed(kOne, DebtOf(3)));
   EXPECT_EQ(debts.DebtsOf(kOne), 2u);
-  EXPECT_THAT(debts.Drop(kOne), ElementsAre(RemoveTicket{3}));
-  EXPECT_FALSE(debts.IsOwed(kOne, DebtOf(1)));
+  EXPECT_THAT(debts.Listable(), IsEmpty()) << "there is no room yet";
+  const std::vector<uint64_t> ids = Send(debts, kOne);
+  ASSERT_EQ(ids.size(), 1u);
+  EXPECT_THAT(debts.Confirm(kOne, ids[0]), ElementsAre(RemoveTicket{3}));
+  EXPECT_THAT(debts.Listable(), ElementsAre(kOne));
+  debts.Move(kOne, kTwo);
+  EXPECT_FALSE(debts.HasUnlisted(kOne));
+  EXPECT_TRUE(debts.HasUnlisted(kTwo));
+  debts.StartListing(kTwo);
+  EXPECT_THAT(debts.Listable(), IsEmpty());
   EXPECT_TRUE(debts.AddsUp());
 }
 
@@ -159,7 +184,7 @@ TEST(DebtTable, AddsUpWhateverHappens) {
     for (int step = 0; step < 500; ++step) {
       const NodeId node{static_cast<uint32_t>(1 + random.Below(3))};
       const Debt debt = DebtOf(random.Below(8), 1 + random.Below(4));
-      switch (random.Below(8)) {
+      switch (random.Below(9)) {
         case 0: (void)debts.Free(node, debt, RemoveTicket{1}); break;
         case 1: Send(debts, node); break;
         case 2:
@@ -168,7 +193,14 @@ TEST(DebtTable, AddsUpWhateverHappens) {
         case 3:
           if (random.OneIn(10)) debts.Drop(node);
           break;
+        case 6: {
+          const NodeId other{static_cast<uint32_t>(1 + random.Below(3))};
+          debts.Drop(other == node ? NodeId{4} : other);
+          debts.Move(node, other);
+          break;
+        }
         case 4: (void)debts.Attach(debt.key_hash, RemoveTicket{2}); break;
+        case 7: debts.StartListing(node); break;
         case 5: debts.Owe(node, debt, Haste::kNow, kNow + absl::Seconds(1)); break;
         default: debts.Owe(node, debt); break;
       }

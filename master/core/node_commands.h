@@ -97,8 +97,8 @@ struct FreeCommand {
 struct Effects {
   std::vector<FreeCommand> frees = {};
   std::vector<RemoveTicket> removes_done = {};
-  std::vector<NodeId> given_up = {};  // they were in session, and have to register anew
-  bool empty() const { return frees.empty() && removes_done.empty() && given_up.empty(); }
+  std::vector<NodeId> to_register = {};  // their sessions are over, and they have to begin anew
+  bool empty() const { return frees.empty() && removes_done.empty() && to_register.empty(); }
 };
 
 }  // namespace moonpool::master

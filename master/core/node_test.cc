@@ -464,6 +464,8 @@ TEST_F(Recovery, SealReportsFromAnOlderTermAreTakenUpBesideTheInventory) {
   pool_.Report(n1, CoreFixture::Sealed("b", 10, late, n1.id));
   EXPECT_THAT(pool_.Exists("a"), IsOk());
   EXPECT_FALSE(pool_.Exists("b").ok()) << "the node accepts no seals of older terms by now";
+  EXPECT_TRUE(pool_.TakeFrees().empty()) << "the older leader may have leased it";
+  pool_.Advance(absl::Seconds(6));
   const auto frees = pool_.TakeFrees();
   ASSERT_EQ(frees.size(), 1u);
   EXPECT_EQ(frees[0].generations, std::vector<Generation>{late.generation});

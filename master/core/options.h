@@ -34,14 +34,15 @@ struct CoreOptions {
   // Holes are joined up to this many parts before anything is evicted for a put.
   uint32_t easy_parts = 8;
 
-  // Bounds. Reaching one is answered with RESOURCE_EXHAUSTED/LIMIT_REACHED.
+  // Bounds. Reaching one is answered with RESOURCE_EXHAUSTED/LIMIT_REACHED, where nothing else is
+  // said.
   uint32_t max_objects = 0xf0000000;  // slots: live, granted, and absent parents of live objects
   uint32_t max_open_grants = 1u << 18;
   uint32_t max_leases = 1u << 20;  // per namespace; then locations come without a lease
   uint32_t max_tombstones = 1u << 18;
-  // Dead generations that one node has not confirmed to have forgotten, some 80 bytes each: 5 MiB
-  // of a node that stays away. Beyond, its incarnation is given up.
-  uint32_t max_owed_frees = 1u << 16;
+  // Of each node: 5 MiB of one that stays away. Beyond, nothing is refused: its inventory is taken
+  // anew.
+  uint32_t max_debts = 1u << 16;
   uint32_t max_nodes = 4096;
   uint32_t max_segments_per_node = 64;
   uint32_t max_namespaces = 4096;

@@ -99,7 +99,7 @@ void Handlers::Settle(absl::Time now) {
 bool Handlers::SendEffects(absl::Time now) {
   const Effects effects = core_.TakeEffects();
   for (const FreeCommand& command : effects.frees) sessions_.Route(command);
-  for (const NodeId node : effects.given_up) sessions_.GiveUp(node, now);
+  for (const NodeId node : effects.to_register) sessions_.RegisterAnew(node, now);
   return !effects.removes_done.empty();
 }
 

@@ -36,12 +36,13 @@ void SessionTable::Route(const FreeCommand& command) {
   it->second->SendFree(command);
 }
 
-void SessionTable::GiveUp(NodeId node, absl::Time now) {
+void SessionTable::RegisterAnew(NodeId node, absl::Time now) {
   const auto it = by_node_.find(node);
   if (it == by_node_.end()) return;
-  it->second->End(MakeError(absl::StatusCode::kAborted, ErrorReason::kNodeLost,
-                            "the node has more to forget than the master keeps of one node",
-                            {.hint = "it registers again, and what it holds counts as lost"}),
+  it->second->End(MakeError(absl::StatusCode::kAborted, ErrorReason::kLimitReached,
+                            "the node has more to forget than the master lists of one node",
+                            {.hint = "it registers again, so that its inventory tells what there "
+                                     "is; raise limit.debts where this is frequent"}),
                   /*may_drain=*/false, now);
 }
 

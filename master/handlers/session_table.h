@@ -31,8 +31,8 @@ class SessionTable {
 
   // To the session that it is for; dropped when there is none (the core repeats it).
   void Route(const FreeCommand& command);
-  // The core has given the node's incarnation up: its session is ended.
-  void GiveUp(NodeId node, absl::Time now);
+  // Ends its session.
+  void RegisterAnew(NodeId node, absl::Time now);
   void TellTerm();
   void Tick(absl::Time now);
   void EndAll(const absl::Status& status, absl::Time now);

@@ -73,9 +73,9 @@ ServiceMetrics::ServiceMetrics(metrics::Registry& r)
       losses_(r.AddCounter("moonpool_master_losses_total", "Objects lost with their nodes.")),
       adoptions_(r.AddCounter("moonpool_master_adoptions_total",
                               "Objects learned from nodes and not from a commit.")),
-      nodes_given_up_(
-          r.AddCounter("moonpool_master_nodes_given_up_total",
-                       "Nodes whose objects count as lost: they had too much to forget.")),
+      inventories_retaken_(
+          r.AddCounter("moonpool_master_inventories_retaken_total",
+                       "Inventories asked for since a node had more to forget than is listed.")),
       objects_(r.AddGauge("moonpool_master_objects", "Objects in the index.")),
       used_bytes_(
           r.AddGauge("moonpool_master_used_bytes", "Bytes in use: live, granted and condemned.")),
@@ -147,7 +147,7 @@ void ServiceMetrics::PublishTotals(const Totals& now) {
   removals_.Increment(now.removed - totals_.removed);
   losses_.Increment(now.lost - totals_.lost);
   adoptions_.Increment(now.adopted - totals_.adopted);
-  nodes_given_up_.Increment(now.nodes_given_up - totals_.nodes_given_up);
+  inventories_retaken_.Increment(now.inventories_retaken - totals_.inventories_retaken);
   totals_ = now;
 }
 

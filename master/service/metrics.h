@@ -73,7 +73,7 @@ class ServiceMetrics {
   metrics::Counter& removals_;
   metrics::Counter& losses_;
   metrics::Counter& adoptions_;
-  metrics::Counter& nodes_given_up_;
+  metrics::Counter& inventories_retaken_;
 
   metrics::Gauge& objects_;
   metrics::Gauge& used_bytes_;

@@ -33,18 +33,6 @@ TEST_F(MasterLinkTest, FreeIsDoneAndAnsweredHoweverOften) {
   EXPECT_EQ(metrics_.freed_parts.value(), 1u);
 }
 
-// The pool remembers a bounded number of what was freed, and refuses all up to the newest it
-// forgot.
-TEST_F(MasterLinkTest, FreeingWhatNoTermHasGrantedShutsNobodyOut) {
-  GoLive(1);
-  constexpr uint32_t kMoreThanAreRemembered = 70'000;
-  std::vector<Generation> garbled;
-  for (uint32_t i = 0; i < kMoreThanAreRemembered; ++i) garbled.push_back(Gen(~0u, i));
-  const LinkOutput out = Receive(Free(1, 1, garbled));
-  EXPECT_THAT(StatusFromProto(out.send[0].command_result().status()), IsOk());
-  EXPECT_THAT(pool_.Put(Gen(1, 1), At(0, 128), "a"), IsOk());
-}
-
 TEST_F(MasterLinkTest, ACommandOfAnOlderTermIsRefusedAndOneOfANewerRaisesTheTerm) {
   ASSERT_THAT(pool_.Put(Gen(5, 1), At(0, 128), "a"), IsOk());
   GoLive(5);

@@ -233,10 +233,7 @@ absl::Status MasterLink::Execute(const v1::Command& command) {
   std::vector<Generation> generations;
   generations.reserve(static_cast<size_t>(command.free().generations_size()));
   for (const uint64_t value : command.free().generations()) {
-    const Generation generation{value};
-    // Of a later term nobody was granted any: there is nothing to free. But what was freed is
-    // refused ever after, so enough of these would shut out every writer to come.
-    if (generation.term() <= Term{command.term()}) generations.push_back(generation);
+    generations.push_back(Generation{value});
   }
   ASSIGN_OR_RETURN(const uint64_t freed, index_.Free(generations, window));
   metrics_.freed_parts.Increment(freed);

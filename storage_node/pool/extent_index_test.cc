@@ -246,9 +246,9 @@ TEST(ExtentIndex, WhatWasFreedIsNotWrittenAgain) {
   EXPECT_THAT(pool.Put(Gen(1, 4), At(0, 128), "a"), IsOk());
 }
 
-TEST(ExtentIndex, AnOpenGrantIsWrittenHoweverMuchIsFreedMeanwhile) {
+TEST(ExtentIndex, AnOpenGrantIsWrittenWhileAllThatIsFreedMeanwhileIsRemembered) {
   TestPool pool;
-  constexpr uint32_t kFrees = 100'000;
+  constexpr uint32_t kFrees = kFreedGenerationsMax;
   const auto is_refused = Fails(StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration);
   ASSERT_OK_AND_ASSIGN(const auto writing, pool.Claim(Gen(1, 1), At(0, 128)));
   // Sealed by a peer that made its generation up: the master has never granted it.
@@ -269,6 +269,13 @@ TEST(ExtentIndex, AnOpenGrantIsWrittenHoweverMuchIsFreedMeanwhile) {
   EXPECT_THAT(pool.Put(Gen(1, 3), At(512, 128), "c"), is_refused) << "the first to be freed";
   EXPECT_THAT(pool.Put(Gen(1, 2 + kFrees), At(512, 128), "d"), is_refused);
   EXPECT_THAT(pool.Put(Gen(1, 3 + kFrees), At(256, 128), "e"), IsOk()) << "now it is granted";
+
+  // One more, and it is not known any more of what is as old whether it was freed.
+  const Generation one_more[] = {Gen(1, 3 + kFrees)};
+  ASSERT_THAT(pool.index().Free(one_more, {.oldest_open = Gen(1, 1), .newest = Gen(1, 3 + kFrees)}),
+              IsOk());
+  EXPECT_THAT(pool.Put(Gen(1, 2), At(768, 128), "b"), is_refused) << "start anew";
+  EXPECT_THAT(pool.Put(Gen(1, 4 + kFrees), At(768, 128), "f"), IsOk());
 }
 
 TEST(ExtentIndex, WhatIsOlderThanAllOpenGrantsIsNotWrittenAnyMore) {

@@ -18,13 +18,16 @@ struct GrantWindow {
   Generation newest = {};       // granted so far
 };
 
+// As many as a master has grants open. About 3 MB, and only while an old grant stays open.
+inline constexpr size_t kFreedGenerationsMax = 1 << 18;
+
 // Exact within the window, and only what is inside is kept: what is older is refused anyway, and
 // what is newer was never granted, so that whoever forged it blocks nobody's real grant. Where a
 // bound makes it forget, all that is as old is refused; but never more than the master vouched for.
 // A writer who is refused starts again, under a newer generation. Not thread-safe.
 class FreedGenerations {
  public:
-  explicit FreedGenerations(size_t size_max) : size_max_(size_max) {}
+  explicit FreedGenerations(size_t size_max = kFreedGenerationsMax) : size_max_(size_max) {}
 
   // The master is of the newest term.
   void RaiseTo(const GrantWindow& window) { open_from_ = std::max(open_from_, window.oldest_open); }

@@ -117,9 +117,6 @@ class SegmentIndex {
   void CountLocked(const Owner& owner, int sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::byte* At(uint64_t offset) const { return segment_.base + offset; }
 
-  // As many as a master has grants open. About 3 MB, and only while an old grant stays open.
-  static constexpr size_t kFreedMax = 1 << 18;
-
   const PoolSegment segment_;
   const Shared shared_;
 
@@ -127,7 +124,7 @@ class SegmentIndex {
   OwnerMap owners_ ABSL_GUARDED_BY(mutex_);
   NamespaceTable namespaces_ ABSL_GUARDED_BY(mutex_);
   SegmentStats stats_ ABSL_GUARDED_BY(mutex_);
-  FreedGenerations freed_ ABSL_GUARDED_BY(mutex_){kFreedMax};
+  FreedGenerations freed_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace moonpool::storage_node

@@ -26,7 +26,7 @@ CoreOptions TightCore(ByteFeed& feed) {
   options.max_open_grants = 12;
   options.max_leases = 4;
   options.max_tombstones = 4;
-  options.max_owed_frees = 6;
+  options.max_debts = 6;
   options.max_nodes = 3;
   options.max_segments_per_node = 2;
   options.max_namespaces = 4;
