@@ -4,6 +4,7 @@
 // that is OK has the bytes of its header, and no descriptor is kept.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 
 #include "common/check.h"
 #include "common/checksum.h"
+#include "common/testing/temp_dir.h"
 #include "common/version.h"
 #include "tests/fuzz/byte_feed.h"
 #include "tests/fuzz/sockets.h"
@@ -60,6 +62,14 @@ UniqueFd NewMemory(uint64_t bytes, int seals) {
   return fd;
 }
 
+// A file without a name on tmpfs.
+UniqueFd NewFile(uint64_t bytes, mode_t mode) {
+  UniqueFd fd(open(kTmpfs, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  MP_CHECK(fd.valid() && ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0, "no file");
+  MP_CHECK(fchmod(fd.get(), mode) == 0, "no rights");
+  return fd;
+}
+
 void Write(int fd, ConstBytes bytes, uint64_t at) {
   // What is sealed or short stays as it is.
   [[maybe_unused]] const ssize_t written =
@@ -91,7 +101,7 @@ class Scene {
     const CallContext context;
     auto peer =
         ShmPeer::ShakeHands(std::move(session_.fed), HelloFor(kIncarnation, 0, kHelloMapping),
-                            ConnectDeadline(context, kConnectTimeout, clock_), clock_);
+                            ConnectDeadline(context, kConnectTimeout, clock_), clock_, {});
     if (!peer.ok()) return;
     peer_ = *std::move(peer);
     OpenChannel();
@@ -164,13 +174,15 @@ class Scene {
 
   int OddDescriptor() {
     const auto give = [this](UniqueFd fd) { return odd_.emplace_back(std::move(fd)).get(); };
-    switch (feed_.Below(7)) {
+    switch (feed_.Below(9)) {
       case 0: return give(NewMemory(kSegmentBytes, 0));
       case 1: return give(NewMemory(feed_.Number() & 0xffff, F_SEAL_SHRINK));
       case 2: return give(NewMemory(kSegmentBytes, F_SEAL_SHRINK | F_SEAL_WRITE));
       case 3: return give(NewMemory(uint64_t{1} << 40, F_SEAL_SHRINK));  // of holes
       case 4: return give(UniqueFd(open("/dev/zero", O_RDWR | O_CLOEXEC)));
       case 5: return give(UniqueFd(open("/", O_RDONLY | O_CLOEXEC)));
+      case 6: return give(NewFile(kSegmentBytes, 0620));
+      case 7: return trusted_.emplace_back(NewFile(feed_.Number() & 0x1ffff, 0600)).get();
       default: return session_.feeder.get();
     }
   }
@@ -227,7 +239,7 @@ class Scene {
 
   // The node's own hand on the memory.
   void Scribble() {
-    if (feed_.OneIn(8)) {  // what is sealed does not let it
+    if (feed_.OneIn(8)) {  // what is sealed does not let it, all else was not mapped
       for (const UniqueFd& fd : odd_) {
         [[maybe_unused]] const int cut = ftruncate(fd.get(), 0);
       }
@@ -358,6 +370,7 @@ class Scene {
   Sockets answers_;
   UniqueFd memory_;
   std::vector<UniqueFd> odd_;
+  std::vector<UniqueFd> trusted_;  // that their owner cuts none of them short is the client's trust
   std::unique_ptr<PinPage> page_;
   std::shared_ptr<ShmPeer> peer_;
   std::deque<Viewed> views_;

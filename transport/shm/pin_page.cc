@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "common/error.h"
 #include "common/status_macros.h"
 #include "transport/shm/fork_epoch.h"
+#include "transport/stream/socket.h"
 #include "transport/wire_bytes.h"
 
 namespace moonpool::transport {
@@ -33,34 +33,6 @@ std::atomic_ref<uint64_t> SlotWord(const Mapping& mapping, uint32_t slot) {
 }
 
 }  // namespace
-
-Mapping::~Mapping() {
-  if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
-}
-
-absl::StatusOr<Mapping> Mapping::Map(int fd, uint64_t bytes, bool writable) {
-  Mapping mapping;
-  if (bytes == 0) return mapping;
-  if (!IsSealedAgainstShrinking(fd)) {
-    return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame,
-                     "the memory that is to be mapped could be cut short by others");
-  }
-  struct stat file {};
-  if (fstat(fd, &file) != 0 || static_cast<uint64_t>(file.st_size) < bytes) {
-    return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame,
-                     absl::StrCat("file of ", file.st_size, " bytes is to be mapped for ", bytes));
-  }
-  void* memory = mmap(nullptr, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ,
-                      MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (memory == MAP_FAILED) return SocketError("map shared memory", errno);
-  mapping.bytes_ = MutableBytes(static_cast<std::byte*>(memory), bytes);
-  return mapping;
-}
-
-bool IsSealedAgainstShrinking(int fd) {
-  const int seals = fcntl(fd, F_GET_SEALS);
-  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
-}
 
 absl::StatusOr<std::unique_ptr<PinPage>> PinPage::Create(uint32_t slots) {
   UniqueFd fd(memfd_create("moonpool-pins", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -85,12 +57,13 @@ bool PinPage::Holds(Generation generation) const {
 
 void PinPage::Close() { Word(mapping_, kClosedAt).store(1, std::memory_order_release); }
 
-absl::StatusOr<std::unique_ptr<PinSlots>> PinSlots::Map(int fd, uint32_t slots) {
+absl::StatusOr<std::unique_ptr<PinSlots>> PinSlots::Map(int fd, uint32_t slots,
+                                                        const FileTrust& trust) {
   if (slots == 0 || slots > kPinSlotsMax) {
     return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame,
                      absl::StrCat("impossible number of pin slots: ", slots));
   }
-  ASSIGN_OR_RETURN(Mapping mapping, Mapping::Map(fd, PinPageBytes(slots), true));
+  ASSIGN_OR_RETURN(Mapping mapping, Mapping::Map(fd, PinPageBytes(slots), true, trust));
   if (LoadAs<uint32_t>(mapping.bytes().data()) != kMagic ||
       LoadAs<uint32_t>(mapping.bytes().data() + kSlotCountAt) != slots) {
     return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame, "not a page of pins");

@@ -22,7 +22,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/types.h"
-#include "transport/stream/socket.h"
+#include "common/unique_fd.h"
+#include "transport/shm/mapping.h"
 #include "transport/target.h"
 
 namespace moonpool::transport {
@@ -30,28 +31,6 @@ namespace moonpool::transport {
 inline constexpr uint32_t kPinSlotsMax = 65536;
 inline constexpr size_t kPinSlotsAt = 64;
 inline constexpr size_t PinPageBytes(uint32_t slots) { return kPinSlotsAt + 8 * size_t{slots}; }
-
-// A mapping that is undone with its owner. Move-only.
-class Mapping {
- public:
-  Mapping() = default;
-  Mapping(Mapping&& other) noexcept { *this = std::move(other); }
-  Mapping& operator=(Mapping&& other) noexcept {
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~Mapping();
-  // Shared. UNAVAILABLE/BAD_FRAME when the file behind `fd` is shorter than `bytes`, or could
-  // become so: touching what is beyond its end would kill the process.
-  static absl::StatusOr<Mapping> Map(int fd, uint64_t bytes, bool writable);
-  MutableBytes bytes() const { return bytes_; }
-
- private:
-  MutableBytes bytes_;
-};
-
-// Whether the file is a memfd that keeps its length, whatever others do who have it open.
-bool IsSealedAgainstShrinking(int fd);
 
 // The node's end. Thread-safe.
 class PinPage final : public ViewPins {
@@ -77,7 +56,8 @@ class PinPage final : public ViewPins {
 // is closed, and releasing does nothing.
 class PinSlots {
  public:
-  static absl::StatusOr<std::unique_ptr<PinSlots>> Map(int fd, uint32_t slots);
+  static absl::StatusOr<std::unique_ptr<PinSlots>> Map(int fd, uint32_t slots,
+                                                       const FileTrust& trust = {});
   PinSlots(Mapping mapping, uint32_t slots);
 
   // RESOURCE_EXHAUSTED/LIMIT_REACHED when every slot is taken; FAILED_PRECONDITION in a child.

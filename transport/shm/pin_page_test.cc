@@ -105,21 +105,6 @@ TEST_F(PinPageTest, WrongPagesAreRefused) {
   EXPECT_FALSE(PinSlots::Map(node->fd(), UINT32_MAX).ok());
 }
 
-// Whoever cut the file short would kill all who have it mapped.
-TEST_F(PinPageTest, MemoryThatCouldBeCutShortIsNotMapped) {
-  constexpr uint64_t kBytes = 1 << 20;
-  const UniqueFd file(memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  ASSERT_EQ(ftruncate(file.get(), kBytes), 0);
-  for (const bool writable : {false, true}) {
-    EXPECT_THAT(Mapping::Map(file.get(), kBytes, writable),
-                Fails(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame));
-  }
-  ASSERT_EQ(fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
-  EXPECT_THAT(Mapping::Map(file.get(), kBytes, /*writable=*/true), IsOk());
-  EXPECT_THAT(Mapping::Map(file.get(), kBytes + 1, /*writable=*/true),
-              Fails(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame));
-}
-
 TEST_F(PinPageTest, ThreadsNeverShareASlot) {
   std::vector<std::atomic<int>> holders(kSlots);
   std::vector<std::thread> threads;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
 #include "common/status_macros.h"
+#include "transport/shm/mapping.h"
 #include "transport/shm/pin_page.h"
 #include "transport/stream/stream_server.h"
 
@@ -69,9 +70,8 @@ absl::Status ShmBackend::CheckOptions() const {
     return BadOption(absl::StrCat("more than ", kMappedSegmentsMax, " segments to map"));
   }
   for (const ShmSegment& segment : segments_) {
-    if (!IsSealedAgainstShrinking(segment.fd)) {
-      return BadOption("a segment is no memfd that is sealed against shrinking");
-    }
+    const absl::Status kept = CheckKeepsItsLength(segment.fd, {.giver = geteuid()});
+    if (!kept.ok()) return BadOption(absl::StrCat("no client would map it: ", kept.message()));
   }
   if (options_.pin_slots < 1 || options_.pin_slots > kPinSlotsMax) {
     return BadOption("pin_slots is out of its range");
@@ -140,12 +140,8 @@ void ShmBackend::Retire() {
 absl::StatusOr<std::unique_ptr<PeerSession>> ShmBackend::Admit(int fd, const HelloRequest& hello,
                                                                HelloAnswer* answer,
                                                                std::vector<int>* descriptors) {
-  ucred peer{};
-  socklen_t length = sizeof(peer);
-  const bool is_same_user =
-      getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
-  const bool is_writer =
-      options_.mapped_writers && is_same_user && (hello.wants & kHelloMappedWriter) != 0;
+  const bool is_writer = options_.mapped_writers && PeerUser(fd) == geteuid() &&
+                         (hello.wants & kHelloMappedWriter) != 0;
   if (is_writer) answer->grants |= kHelloMappedWriter;
   if ((hello.wants & kHelloMapping) == 0) {
     return std::make_unique<ShmSession>(target_, is_writer, nullptr);

@@ -22,8 +22,10 @@
 
 namespace moonpool::transport {
 
-// One segment of the pool. The descriptor is borrowed until Stop: a memfd, open for reading and
-// writing and sealed against shrinking, since no client maps what could be pulled from under it.
+// One segment of the pool. The descriptor is borrowed until Stop, and open for reading and writing:
+// a memfd that is sealed against shrinking, or a file of this user's on tmpfs or hugetlbfs, since
+// no client maps what could be pulled from under it (shm/mapping.h). Such a file is never made
+// shorter, after Stop neither: clients that hold views keep it mapped.
 struct ShmSegment {
   SegmentId id;
   int fd = -1;
