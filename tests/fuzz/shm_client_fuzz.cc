@@ -24,6 +24,7 @@
 #include "tests/fuzz/sockets.h"
 #include "transport/frame.h"
 #include "transport/part_header.h"
+#include "transport/shm/pin_file.h"
 #include "transport/shm/pin_page.h"
 #include "transport/shm/shm_channel.h"
 #include "transport/shm/shm_peer.h"
@@ -83,9 +84,6 @@ ConstBytes AsBytes(absl::string_view text) {
 class Scene {
  public:
   explicit Scene(ByteFeed& feed) : feed_(feed) {
-    auto page = PinPage::Create(kPinSlots);
-    MP_CHECK(page.ok(), "no page of pins");
-    page_ = *std::move(page);
     memory_ = NewMemory(kSegmentBytes, F_SEAL_SHRINK);
   }
   // Views outlive the channel and the connection.
@@ -122,6 +120,8 @@ class Scene {
 
   // The node's answer to HELLO: true, or nearly.
   void SayHello() {
+    const size_t kind = feed_.Below(8);
+    MakePage(/*is_file=*/kind >= 4);
     HelloAnswer answer{.wire_major = kWireMajor,
                        .wire_minor = kWireMinor,
                        .incarnation = kIncarnation,
@@ -129,7 +129,7 @@ class Scene {
                        .pin_slots = kPinSlots,
                        .segments = {{SegmentId{0}, kSegmentBytes}}};
     std::vector<int> descriptors = {memory_.get(), page_->fd(), memory_.get()};
-    for (size_t i = feed_.Below(4); i > 0; --i) Spoil(answer, descriptors);
+    for (size_t i = kind % 4; i > 0; --i) Spoil(answer, descriptors);
     std::array<std::byte, kFrameBytesMax> frame;
     size_t size = EncodeHelloOk(1, answer, frame.data());
     if (feed_.OneIn(8)) size = EncodeError(FrameType::kHello, 1, Refusal(), frame.data());
@@ -146,6 +146,13 @@ class Scene {
     }
     if (feed_.OneIn(4)) session_.Say(AsBytes(feed_.Bytes()));
     if (feed_.OneIn(4)) shutdown(session_.feeder.get(), SHUT_WR);
+  }
+
+  void MakePage(bool is_file) {
+    static const TempDir dir{kTmpfs};
+    auto page = is_file ? PinFile::Create(dir.path(), kPinSlots) : PinPage::Create(kPinSlots);
+    MP_CHECK(page.ok(), "no page of pins");
+    page_ = *std::move(page);
   }
 
   void Spoil(HelloAnswer& answer, std::vector<int>& descriptors) {

@@ -1,7 +1,7 @@
 // The page in which one client process pins the generations it views: shared memory between the
 // node, which scans it, and the client, which writes it.
 //
-// Little-endian, one memfd per connection:
+// Little-endian, one memfd or file (pin_file.h) per connection:
 //     0  u32  magic "MPPN"
 //     4  u32  number of slots
 //     8  u32  slots below this have ever been used (raised by the client)
@@ -32,23 +32,24 @@ inline constexpr uint32_t kPinSlotsMax = 65536;
 inline constexpr size_t kPinSlotsAt = 64;
 inline constexpr size_t PinPageBytes(uint32_t slots) { return kPinSlotsAt + 8 * size_t{slots}; }
 
+inline constexpr uint32_t kPinMagic = 0x4e50504d;  // "MPPN"
+inline constexpr size_t kPinSlotCountAt = 4;
+inline constexpr size_t kPinHighWaterAt = 8;
+inline constexpr size_t kPinsClosedAt = 12;
+
 // The node's end. Thread-safe.
-class PinPage final : public ViewPins {
+class PinPage : public ViewPins {
  public:
-  // The memfd cannot change its size: a client cannot pull it from under the node.
+  // In a memfd that cannot change its size: a client cannot pull it from under the node.
   static absl::StatusOr<std::unique_ptr<PinPage>> Create(uint32_t slots);
-  PinPage(UniqueFd fd, Mapping mapping, uint32_t slots)
-      : fd_(std::move(fd)), mapping_(std::move(mapping)), slots_(slots) {}
 
-  int fd() const { return fd_.get(); }
-  bool Holds(Generation generation) const override;
+  // For the client.
+  virtual int fd() const = 0;
   // Tells the client that its pins hold no longer.
-  void Close();
-
- private:
-  const UniqueFd fd_;
-  const Mapping mapping_;
-  const uint32_t slots_;
+  virtual void Close() = 0;
+  // The node stops, and its client goes on. A page that can be found again is left to the next
+  // life; a memfd cannot.
+  virtual void LeaveToNextLife() {}
 };
 
 // The client's end. Thread-safe and lock-free: a stack of free slots, so that few pins use few

@@ -15,6 +15,8 @@ namespace {
 
 // A view is given when the connection was seen alive no longer ago than this: looking costs a
 // system call, and a node that was killed needs far longer until its next life gives bytes away.
+// Where that life keeps the pool it also reads the pins before it gives any: a view that is taken
+// after the node has died is seen, as one that was taken before.
 constexpr absl::Duration kAliveFor = absl::Milliseconds(1);
 
 absl::Status NotThere(Generation generation) {
@@ -32,7 +34,11 @@ class ShmView final : public PinnedPart {
 
   const PartHeader& header() const override { return header_; }
   ConstBytes payload() const override { return payload_; }
-  bool still_pinned() const override { return peer_->IsAlive(); }
+  bool still_pinned() const override {
+    // What the caller has read was loaded before the connection is looked at.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return peer_->IsAlive();
+  }
 
  private:
   const std::shared_ptr<ShmPeer> peer_;

@@ -57,6 +57,8 @@ class ShmPeer final : public MappedPool, public std::enable_shared_from_this<Shm
   bool WasAliveLately() const;
 
   const UniqueFd socket_;
+  // Outlives the mapped segments: the node's next life takes it that who has let go of the page of
+  // pins has let go of the pool.
   const std::unique_ptr<PinSlots> pins_;
   const Clock& clock_;
   std::vector<Segment> segments_;  // constant after Connect
