@@ -39,8 +39,9 @@ class MetaStore {
   using WriteDone = absl::AnyInvocable<void(absl::Status) &&>;
 
   virtual ~MetaStore() = default;
-  // Everything, in order of key. Blocks, at most until the deadline: UNAVAILABLE or
-  // DEADLINE_EXCEEDED. DATA_LOSS when what is stored cannot be read: never less than all of it.
+  // Everything, in order of key. Blocks, at most until the deadline, on the line of the clock that
+  // the store was given: UNAVAILABLE or DEADLINE_EXCEEDED. DATA_LOSS when what is stored cannot be
+  // read: never less than all of it.
   virtual absl::StatusOr<std::vector<MetaRecord>> Load(absl::Time deadline) = 0;
   // Atomic; does not wait for I/O. `done` is called once, on any thread, perhaps before Write
   // returns, and in the order of the writes (a write that is refused at once aside): with OK when
