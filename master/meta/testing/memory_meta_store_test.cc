@@ -48,5 +48,17 @@ TEST(MemoryMetaStore, AWriteThatFailsIsNotCarriedOut) {
   EXPECT_EQ(disk, (MemoryDisk{{"b", "1"}}));
 }
 
+TEST(MemoryMetaStore, WhatWaitsAtTheEndIsNotCarriedOut) {
+  MemoryDisk disk;
+  absl::Status outcome;
+  {
+    MemoryMetaStore store(disk);
+    store.Hold();
+    store.Write({{"a", "1"}}, [&](absl::Status status) { outcome = status; });
+  }
+  EXPECT_THAT(outcome, StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_TRUE(disk.empty());
+}
+
 }  // namespace
 }  // namespace moonpool::master

@@ -162,18 +162,17 @@ void WritesAreBounded(Scene& scene) {
 }
 
 void TheEndOfTheStoreEndsEveryWrite(Scene& scene) {
-  scene.world().Hold(scene.store());
   Outcomes outcomes;
-  for (int i = 0; i < 3; ++i) {
+  const size_t count = scene.world().writes_max();
+  for (size_t i = 0; i < count; ++i) {
     scene.store().Write({{absl::StrCat("k", i), "v"}}, outcomes.Next());
   }
-  EXPECT_THAT(outcomes.Await(0), IsEmpty());
   scene.Close();
   const std::vector<absl::Status> said = outcomes.Await(0);
-  ASSERT_EQ(said.size(), 3u) << "when the destructor has returned";
+  ASSERT_EQ(said.size(), count) << "when the destructor has returned";
   scene.Reopen();
   const std::vector<MetaRecord> records = scene.Load();
-  for (size_t i = 0; i < said.size(); ++i) {
+  for (size_t i = 0; i < count; ++i) {
     const MetaRecord record{absl::StrCat("k", i), "v"};
     if (said[i].ok()) {
       EXPECT_THAT(records, testing::Contains(record));

@@ -25,7 +25,7 @@ class MetaStoreUnderTest {
   virtual absl::StatusOr<std::unique_ptr<MetaStore>> Open() = 0;
   // More writes than this are never under way.
   virtual size_t writes_max() const = 0;
-  // Writes from now on stay under way until Release or the end of the store.
+  // Writes from now on stay under way until Release.
   virtual void Hold(MetaStore& store) = 0;
   virtual void Release(MetaStore& store) = 0;
 };
