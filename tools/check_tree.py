@@ -32,7 +32,8 @@ ALLOWED = {
     "master/core/eviction": {"common"},
     "master/core": {"common", "master/core/eviction"},
     "master/meta": {"common", "master/core"},
-    "master/handlers": {"common", "common/rpc", "master/core", "master/core/eviction", "proto"},
+    "master/handlers": {
+        "common", "common/rpc", "master/core", "master/core/eviction", "master/meta", "proto"},
     "master": {"common/*", "master/*", "proto", "grpc"},
     "storage_node/memory": {"common", "common/metrics", "transport"},
     "storage_node/pool": {"common", "common/metrics", "transport"},

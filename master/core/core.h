@@ -29,6 +29,7 @@
 #include "common/random.h"
 #include "common/types.h"
 #include "master/core/commands.h"
+#include "master/core/durable.h"
 #include "master/core/node_commands.h"
 #include "master/core/options.h"
 
@@ -41,6 +42,9 @@ class Core {
   // The term must be greater than any that an earlier master of this pool has used; where that
   // cannot be known, nodes that register raise it.
   Core(CoreOptions options, Term term, Random random);
+  // One that keeps durable state, and goes on from what the masters before have `left`. The term
+  // is durable.
+  Core(CoreOptions options, Term term, Random random, const DurableState& left);
   ~Core();
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
@@ -51,8 +55,8 @@ class Core {
   // Creates the namespace, or checks its fingerprint; answers with the fingerprint that holds.
   // An empty one matches every one and creates nothing. NOT_FOUND/NAMESPACE_UNKNOWN,
   // FAILED_PRECONDITION/FINGERPRINT_MISMATCH, INVALID_ARGUMENT/BAD_ARGUMENT (name).
-  absl::StatusOr<std::string> OpenNamespace(absl::string_view name, absl::string_view fingerprint,
-                                            absl::Time now);
+  absl::StatusOr<OpenedNamespace> OpenNamespace(absl::string_view name,
+                                                absl::string_view fingerprint, absl::Time now);
   absl::StatusOr<std::vector<PutOutcome>> StartPuts(const StartPutsCommand& command,
                                                     absl::Time now);
   // OK: readable by everybody (also when repeated). ABORTED/GRANT_ABORTED: the grant is no more;
@@ -99,6 +103,8 @@ class Core {
   // Makes the term greater than one that was seen elsewhere.
   void RaiseTerm(Term seen);
   Term term() const;
+  // Nothing is to be granted before the term is durable.
+  ChangeNumber term_saved_by() const;
 
   // --- Time and effects.
 

@@ -72,7 +72,8 @@ absl::StatusOr<Registration> Core::RegisterNode(const RegisterNodeCommand& comma
   s.nodes.Refresh();
   for (const uint64_t id : s.debts.Unconfirmed(node->id, now)) s.Transmit(id, now);
   ++s.changes;
-  return Registration{.node = node->id, .session = node->session, .term = s.term};
+  return Registration{
+      .node = node->id, .session = node->session, .term = s.term, .saved_by = s.term_saved_by};
 }
 
 absl::Status CoreState::CheckRegistration(const RegisterNodeCommand& command,

@@ -16,6 +16,7 @@
 #include "common/random.h"
 #include "master/core/commands.h"
 #include "master/core/debt_table.h"
+#include "master/core/durable.h"
 #include "master/core/eviction/registry.h"
 #include "master/core/grant_table.h"
 #include "master/core/lease_table.h"
@@ -80,6 +81,11 @@ struct CoreState {
   absl::Status MissOf(NamespaceId name_space, absl::string_view key, absl::Time now) const;
   absl::Status AbsentBecause(uint64_t key_hash, absl::string_view key, absl::Time now) const;
   absl::Status LimitReached(absl::string_view what, uint64_t limit) const;
+
+  // --- core_durable.cc: what outlives the core.
+  void Restore(const DurableState& left);
+  // The change's number; 0 where nothing is kept.
+  ChangeNumber Save(DurableChange change);
 
   // --- core_objects.cc: the life of an object.
   // Names the parent (empty: none) of a granted object; false when the table is full.
@@ -226,6 +232,9 @@ struct CoreState {
   Term term;
   Term own_since;  // objects of older terms may be those of another leader
   uint32_t counter = 0;
+  bool keeps_state = false;
+  ChangeNumber saved_changes = 0;  // the number of the last one
+  ChangeNumber term_saved_by = 0;
   absl::Time started = absl::InfiniteFuture();  // the first command
   absl::Time last_now = absl::InfinitePast();   // of the last one
   absl::Time hold_until = absl::InfinitePast();
@@ -255,6 +264,7 @@ struct CoreState {
   std::vector<FreeCommand> sent;  // confirmed ones, in order
   std::vector<RemoveTicket> removes_done;
   std::vector<NodeId> given_up;  // while in session
+  std::vector<DurableChange> unsaved;
 };
 
 template <typename Goes>

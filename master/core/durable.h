@@ -24,7 +24,8 @@ struct DurableNamespace {
 struct DurableNode {
   std::string name = {};
   Incarnation incarnation = {};
-  Term first_term = {};  // in which it registered first
+  // What it may hold of this generation and older ones was given up before it registered.
+  Generation given_up_to = {};
   bool operator==(const DurableNode&) const = default;
 };
 
@@ -38,15 +39,19 @@ struct DurableRemoval {
 
 // What was left by the masters before.
 struct DurableState {
-  // Nothing was ever kept: there may be nodes and objects of masters that kept no durable state.
-  bool is_new = true;
   Term term = {};  // 0: not known
+  // Nodes that are not in the registry have nothing that is worth keeping. Not so while durable
+  // state is new: there may be nodes and objects of masters that kept none.
+  bool is_registry_closed = false;
   std::vector<DurableNamespace> namespaces = {};
   std::vector<DurableNode> nodes = {};
   std::vector<DurableRemoval> removals = {};
   bool operator==(const DurableState&) const = default;
 };
 
+struct RegistryClosed {
+  bool operator==(const RegistryClosed&) const = default;
+};
 // The incarnation of this node is given up, or gone.
 struct NodeForgotten {
   std::string name = {};
@@ -60,8 +65,8 @@ struct RemovalForgotten {
 };
 
 // Each names all there is to know of its subject: a later one replaces an earlier one.
-using DurableChange = std::variant<Term, DurableNamespace, DurableNode, NodeForgotten,
-                                   DurableRemoval, RemovalForgotten>;
+using DurableChange = std::variant<Term, RegistryClosed, DurableNamespace, DurableNode,
+                                   NodeForgotten, DurableRemoval, RemovalForgotten>;
 
 // The number of a change that an answer depends on; 0: of none.
 using ChangeNumber = uint64_t;

@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint8_t kVersion = 1;
 constexpr absl::string_view kTermKey = "term";
+constexpr absl::string_view kRegistryKey = "registry";
 constexpr absl::string_view kNamespacePrefix = "namespace/";
 constexpr absl::string_view kNodePrefix = "node/";
 constexpr absl::string_view kRemovedPrefix = "removed/";
@@ -75,13 +76,16 @@ struct Encoder {
   MetaChange operator()(Term term) const {
     return {std::string(kTermKey), ValueWriter().Put(term.value).Take()};
   }
+  MetaChange operator()(const RegistryClosed&) const {
+    return {std::string(kRegistryKey), ValueWriter().Take()};
+  }
   MetaChange operator()(const DurableNamespace& name_space) const {
     return {absl::StrCat(kNamespacePrefix, name_space.name),
             ValueWriter().PutRest(name_space.fingerprint).Take()};
   }
   MetaChange operator()(const DurableNode& node) const {
     return {absl::StrCat(kNodePrefix, node.name),
-            ValueWriter().Put(node.incarnation.value).Put(node.first_term.value).Take()};
+            ValueWriter().Put(node.incarnation.value).Put(node.given_up_to.value).Take()};
   }
   MetaChange operator()(const NodeForgotten& node) const {
     return {absl::StrCat(kNodePrefix, node.name), std::nullopt};
@@ -103,6 +107,12 @@ bool ReadTerm(ValueReader value, DurableState& state) {
   return true;
 }
 
+bool ReadRegistry(const ValueReader& value, DurableState& state) {
+  if (!value.is_whole()) return false;
+  state.is_registry_closed = true;
+  return true;
+}
+
 bool ReadNamespace(absl::string_view name, ValueReader value, DurableState& state) {
   const absl::string_view fingerprint = value.GetRest();
   if (name.empty() || name.size() > kMaxNamespaceBytes || fingerprint.empty()) return false;
@@ -112,10 +122,10 @@ bool ReadNamespace(absl::string_view name, ValueReader value, DurableState& stat
 
 bool ReadNode(absl::string_view name, ValueReader value, DurableState& state) {
   const Incarnation incarnation{value.Get<uint64_t>()};
-  const Term first_term{value.Get<uint32_t>()};
+  const Generation given_up_to{value.Get<uint64_t>()};
   const bool is_named = !name.empty() && name.size() <= kMaxNamespaceBytes;
   if (!is_named || !value.is_whole() || incarnation.value == 0) return false;
-  state.nodes.push_back({std::string(name), incarnation, first_term});
+  state.nodes.push_back({std::string(name), incarnation, given_up_to});
   return true;
 }
 
@@ -137,16 +147,19 @@ enum class Verdict { kGood, kUnknown, kBroken };
 Verdict ReadRecord(const MetaRecord& record, DurableState& state) {
   absl::string_view name = record.key;
   const bool is_term = name == kTermKey;
+  const bool is_registry = name == kRegistryKey;
   const bool is_namespace = absl::ConsumePrefix(&name, kNamespacePrefix);
   const bool is_node = absl::ConsumePrefix(&name, kNodePrefix);
   const bool is_removal = absl::ConsumePrefix(&name, kRemovedPrefix);
-  if (!is_term && !is_namespace && !is_node && !is_removal) return Verdict::kUnknown;
+  const bool is_known = is_term || is_registry || is_namespace || is_node || is_removal;
+  if (!is_known) return Verdict::kUnknown;
   if (record.value.empty()) return Verdict::kBroken;
   const auto version = static_cast<uint8_t>(record.value.front());
   if (version > kVersion) return Verdict::kUnknown;
   if (version < kVersion) return Verdict::kBroken;
   const ValueReader value(absl::string_view(record.value).substr(1));
   const bool is_good = is_term        ? ReadTerm(value, state)
+                       : is_registry  ? ReadRegistry(value, state)
                        : is_namespace ? ReadNamespace(name, value, state)
                        : is_node      ? ReadNode(name, value, state)
                                       : ReadRemoval(name, value, state);
@@ -160,8 +173,6 @@ MetaChange EncodeChange(const DurableChange& change) { return std::visit(Encoder
 DecodedState DecodeRecords(absl::Span<const MetaRecord> records) {
   DecodedState decoded;
   for (const MetaRecord& record : records) {
-    // Also a term that cannot be read says that a master was here before.
-    if (record.key == kTermKey) decoded.state.is_new = false;
     switch (ReadRecord(record, decoded.state)) {
       case Verdict::kGood: break;
       case Verdict::kUnknown: ++decoded.unknown; break;

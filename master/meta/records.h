@@ -2,8 +2,9 @@
 //
 //   key                            value, little-endian
 //   "term"                         u8 version = 1, u32 term
+//   "registry"                     u8 version = 1: it is closed
 //   "namespace/" NAME              u8 version = 1, the fingerprint
-//   "node/" NAME                   u8 version = 1, u64 incarnation, u32 first term
+//   "node/" NAME                   u8 version = 1, u64 incarnation, u64 generation
 //   "removed/" NAMESPACE 0x00 KEY  u8 version = 1, u64 generation
 //
 // A namespace has no 0x00 in its name; a key may have any bytes. Records of other kinds, and of

@@ -23,12 +23,13 @@ MetaRecord RecordOf(const DurableChange& change) {
 
 TEST(Records, WhatIsWrittenIsReadBack) {
   const DurableNamespace name_space{"models/a", std::string(kAnyBytes)};
-  const DurableNode node{"n/1", Incarnation{0x0102030405060708}, Term{9}};
+  const DurableNode node{"n/1", Incarnation{0x0102030405060708}, Generation::Of(Term{9}, 5)};
   const DurableRemoval removal{"models/a", std::string(kAnyBytes), Generation::Of(Term{9}, 7)};
-  const DecodedState decoded = DecodeRecords(
-      {RecordOf(Term{0x01020304}), RecordOf(name_space), RecordOf(node), RecordOf(removal)});
-  EXPECT_EQ(decoded.state, (DurableState{.is_new = false,
-                                         .term = Term{0x01020304},
+  const DecodedState decoded =
+      DecodeRecords({RecordOf(Term{0x01020304}), RecordOf(RegistryClosed{}), RecordOf(name_space),
+                     RecordOf(node), RecordOf(removal)});
+  EXPECT_EQ(decoded.state, (DurableState{.term = Term{0x01020304},
+                                         .is_registry_closed = true,
                                          .namespaces = {name_space},
                                          .nodes = {node},
                                          .removals = {removal}}));
@@ -50,8 +51,10 @@ TEST(Records, TheBytesAreThoseOfTheFormat) {
   EXPECT_EQ(RecordOf(DurableNamespace{"ns", "fp"}), (MetaRecord{"namespace/ns",
                                                                 "\x01"
                                                                 "fp"}));
-  EXPECT_EQ(RecordOf(DurableNode{"n", Incarnation{2}, Term{3}}),
-            (MetaRecord{"node/n", std::string(string_view("\1\2\0\0\0\0\0\0\0\3\0\0\0", 13))}));
+  EXPECT_EQ(
+      RecordOf(DurableNode{"n", Incarnation{2}, Generation{3}}),
+      (MetaRecord{"node/n", std::string(string_view("\1\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0", 17))}));
+  EXPECT_EQ(RecordOf(RegistryClosed{}), (MetaRecord{"registry", "\x01"}));
   EXPECT_EQ(RecordOf(DurableRemoval{"ns", "k", Generation{5}}),
             (MetaRecord{std::string(string_view("removed/ns\0k", 12)),
                         std::string(string_view("\1\5\0\0\0\0\0\0\0", 9))}));
@@ -62,15 +65,13 @@ TEST(Records, ANamespaceEndsAtTheFirstZero) {
   EXPECT_THAT(DecodeRecords({RecordOf(removal)}).state.removals, ElementsAre(removal));
 }
 
-TEST(Records, AStoreIsNewUntilATermWasWritten) {
-  EXPECT_TRUE(DecodeRecords({}).state.is_new);
-  EXPECT_TRUE(DecodeRecords({RecordOf(DurableNode{"n", Incarnation{1}, Term{1}})}).state.is_new);
-  EXPECT_FALSE(DecodeRecords({RecordOf(Term{1})}).state.is_new);
-  EXPECT_FALSE(DecodeRecords({{"term", "?"}}).state.is_new) << "broken, but a master was here";
+TEST(Records, TheRegistryIsOpenUntilARecordSaysOtherwise) {
+  EXPECT_FALSE(DecodeRecords({RecordOf(Term{1})}).state.is_registry_closed);
+  EXPECT_TRUE(DecodeRecords({RecordOf(RegistryClosed{})}).state.is_registry_closed);
 }
 
 TEST(Records, NewerKindsAndVersionsAreLeftAlone) {
-  const DurableNode node{"n", Incarnation{1}, Term{1}};
+  const DurableNode node{"n", Incarnation{1}, {}};
   MetaRecord newer = RecordOf(node);
   newer.value[0] = 2;
   const DecodedState decoded =
@@ -89,12 +90,14 @@ TEST(Records, ABrokenOneIsQuarantinedAndTheRestIsUsed) {
       {"term", std::string(absl::string_view("\1\1\0\0", 4))},
       {"term", std::string(absl::string_view("\1\0\0\0\0", 5))},
       {"term", std::string(absl::string_view("\1\1\0\0\0\0", 6))},
+      {"registry", ""},
+      {"registry", "\x01\x01"},
       RecordOf(DurableNamespace{"", "fp"}),
       RecordOf(DurableNamespace{long_name, "fp"}),
       RecordOf(DurableNamespace{"ns", ""}),
-      RecordOf(DurableNode{"", Incarnation{1}, Term{1}}),
-      RecordOf(DurableNode{long_name, Incarnation{1}, Term{1}}),
-      RecordOf(DurableNode{"n", Incarnation{0}, Term{1}}),
+      RecordOf(DurableNode{"", Incarnation{1}, {}}),
+      RecordOf(DurableNode{long_name, Incarnation{1}, {}}),
+      RecordOf(DurableNode{"n", Incarnation{0}, {}}),
       {"removed/ns", RecordOf(DurableRemoval{"ns", "k", Generation{1}}).value},
       RecordOf(DurableRemoval{"", "k", Generation{1}}),
       RecordOf(DurableRemoval{long_name, "k", Generation{1}}),
@@ -104,7 +107,7 @@ TEST(Records, ABrokenOneIsQuarantinedAndTheRestIsUsed) {
   };
   for (const MetaRecord& record : broken) {
     const DecodedState decoded =
-        DecodeRecords({record, RecordOf(DurableNode{"good", Incarnation{1}, Term{1}})});
+        DecodeRecords({record, RecordOf(DurableNode{"good", Incarnation{1}, {}})});
     EXPECT_THAT(decoded.quarantined, ElementsAre(record.key)) << record.value.size();
     EXPECT_EQ(decoded.state.nodes.size(), 1u) << record.key;
     EXPECT_EQ(decoded.state.namespaces.size() + decoded.state.removals.size(), 0u) << record.key;

@@ -17,7 +17,8 @@ namespace {
 constexpr size_t kRecordsMax = 256;
 
 std::vector<MetaRecord> RecordsFrom(ByteFeed& feed) {
-  constexpr absl::string_view kKinds[] = {"", "term", "namespace/", "node/", "removed/", "drain/"};
+  constexpr absl::string_view kKinds[] = {"",      "term",     "namespace/",
+                                          "node/", "removed/", "registry"};
   std::vector<MetaRecord> records;
   while (!feed.empty() && records.size() < kRecordsMax) {
     const absl::string_view kind = feed.OneOf(kKinds);
@@ -42,13 +43,16 @@ void CheckDecoded(const std::vector<MetaRecord>& records) {
   for (const DurableNode& each : state.nodes) CheckWrittenBack(each, records);
   for (const DurableRemoval& each : state.removals) CheckWrittenBack(each, records);
   if (state.term.value > 0) CheckWrittenBack(state.term, records);
-  const auto is_term = [](const MetaRecord& record) { return record.key == "term"; };
-  const auto terms = static_cast<size_t>(std::count_if(records.begin(), records.end(), is_term));
-  MP_CHECK(state.is_new == (terms == 0), "is new", terms);
-  // Terms aside, which replace each other.
+  if (state.is_registry_closed) CheckWrittenBack(RegistryClosed{}, records);
+  const auto is_single = [](const MetaRecord& record) {
+    return record.key == "term" || record.key == "registry";
+  };
+  const auto singles =
+      static_cast<size_t>(std::count_if(records.begin(), records.end(), is_single));
+  // Records of one key aside, which replace each other.
   const size_t accounted = state.namespaces.size() + state.nodes.size() + state.removals.size() +
                            decoded.unknown + decoded.quarantined.size();
-  MP_CHECK(accounted <= records.size() && accounted + terms >= records.size(), "records",
+  MP_CHECK(accounted <= records.size() && accounted + singles >= records.size(), "records",
            accounted);
 }
 
