@@ -99,12 +99,16 @@ class Core {
   // The operator says that a node that is away will never come back: removals stop waiting for
   // it. If it does, only what is proved to be alive is taken from it. NOT_FOUND;
   // FAILED_PRECONDITION while it is up.
-  absl::Status ForgetNode(absl::string_view name, absl::Time now);
+  // The answer is to be given when the change is durable.
+  absl::StatusOr<ChangeNumber> ForgetNode(absl::string_view name, absl::Time now);
   // Makes the term greater than one that was seen elsewhere.
   void RaiseTerm(Term seen);
   Term term() const;
   // Nothing is to be granted before the term is durable.
   ChangeNumber term_saved_by() const;
+  // A removal that is done stays so when no node that it does not wait for can be met again: when
+  // this change is durable.
+  ChangeNumber strike_saved_by() const;
 
   // --- Time and effects.
 

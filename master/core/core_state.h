@@ -67,6 +67,13 @@ struct ReportedPart {
   absl::Time now;
 };
 
+// An incarnation that may bring objects which this master did not grant, and those to come.
+struct RegisteredNode {
+  Incarnation incarnation;
+  Generation given_up_to;  // see DurableNode
+  ChangeNumber saved_by = 0;
+};
+
 struct CoreState {
   CoreState(CoreOptions core_options, Term first_term, Random seeded);
 
@@ -86,6 +93,18 @@ struct CoreState {
   void Restore(const DurableState& left);
   // The change's number; 0 where nothing is kept.
   ChangeNumber Save(DurableChange change);
+  // The registry knows of this incarnation.
+  bool IsRegistered(const RegisterNodeCommand& node) const;
+  // What the incarnation holds of this generation and older ones was given up.
+  Generation GivenUpTo(const RegisterNodeCommand& node) const;
+  // Into the registry, in the place of another incarnation of the name. It knows it already:
+  // nothing.
+  void Enlist(const RegisterNodeCommand& node, Generation given_up_to);
+  // The change that has to be durable before the node is told that it is registered.
+  ChangeNumber RegisteredBy(const RegisterNodeCommand& node) const;
+  // Out of it, before anything stops to wait for the node.
+  void Strike(const std::string& name, Incarnation incarnation);
+  void CloseRegistry(absl::Time now);
 
   // --- core_objects.cc: the life of an object.
   // Names the parent (empty: none) of a granted object; false when the table is full.
@@ -184,6 +203,8 @@ struct CoreState {
   // Its incarnation counts as lost, whether it is or not: what it brings back must be proved.
   void GiveUp(NodeRecord& node, absl::Time now);
   void ReleaseNode(NodeRecord& node);
+  // A stranger, before the leases on what it holds have ended.
+  void TurnAway(NodeRecord& node, absl::Time now);
   // Makes room for another node; false when all hold something or are in session.
   bool ReleaseOldestLost(absl::Time now);
   void CloseSession(NodeRecord& node, absl::Time now);
@@ -235,6 +256,10 @@ struct CoreState {
   bool keeps_state = false;
   ChangeNumber saved_changes = 0;  // the number of the last one
   ChangeNumber term_saved_by = 0;
+  absl::btree_map<std::string, RegisteredNode> registry;  // empty where nothing is kept
+  bool is_registry_closed = false;                        // as the masters before have left it
+  bool is_registry_to_close = false;
+  ChangeNumber strike_saved_by = 0;             // of the last incarnation that was taken out
   absl::Time started = absl::InfiniteFuture();  // the first command
   absl::Time last_now = absl::InfinitePast();   // of the last one
   absl::Time hold_until = absl::InfinitePast();

@@ -65,7 +65,10 @@ struct NodeRecord {
   // What it holds and this master does not know was given up: it was complete once, and all that it
   // held then is known, or owed; or its incarnation was.
   bool is_met = false;
-  SessionId session;  // 0 while there is none
+  // The same for all that it holds of this generation and older ones.
+  Generation given_up_to;
+  bool is_stranger = false;  // when it registered the registry did not know it
+  SessionId session;         // 0 while there is none
   absl::Time last_heard;
   absl::Time lost_at;                 // while away
   std::vector<NodeSegment> segments;  // by id

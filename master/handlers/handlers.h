@@ -86,8 +86,9 @@ class Handlers {
   void ListNodes(const v1::ListNodesRequest& request, absl::Time now,
                  Done<v1::ListNodesResponse> done);
   void Why(const v1::WhyRequest& request, absl::Time now, Done<v1::WhyResponse> done);
-  void ForgetNode(const v1::ForgetNodeRequest& request, absl::Time now,
-                  Done<v1::ForgetNodeResponse> done);
+  // Answered when the master to come will not take it for a node that may return.
+  CallId ForgetNode(const v1::ForgetNodeRequest& request, absl::Time now,
+                    Done<v1::ForgetNodeResponse> done);
 
   // --- MembershipService: one NodeSession per stream, see node_session.h.
 

@@ -125,6 +125,61 @@ TEST_F(FewWaiters, ACallThatCannotWaitIsRefused) {
   EXPECT_THAT(put.status, Fails(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached));
 }
 
+TEST_F(SavingTest, ANodeIsRegisteredOnceItIsDurable) {
+  Node& node = Open("n1");
+  Send(node, RegisterMessage("n1", 4 * kMiB));
+  EXPECT_TRUE(node.received.empty());
+  ASSERT_TRUE(EndWrite());
+  EXPECT_THAT(last_write,
+              ElementsAre(EncodeChange(DurableNode{"n1", Incarnation{1}, Generation::Of({7}, 0)})));
+  node.Drain();
+  ASSERT_EQ(node.received.size(), 1u);
+  EXPECT_TRUE(node.received[0].has_registered());
+  EXPECT_GE(node.pokes, 1);
+}
+
+TEST_F(SavingTest, ANodeThatLeavesBeforeItIsRegisteredIsForgotten) {
+  Node& node = Open("n1");
+  Send(node, RegisterMessage("n1", 4 * kMiB));
+  handlers.CloseSession(*node.session, now);
+  EXPECT_TRUE(EndWrite());
+  node.Drain();
+  EXPECT_TRUE(node.received.empty());
+}
+
+TEST_F(SavingTest, ANodeIsForgottenOnceThatIsDurable) {
+  Node& node = Open("n1");
+  Send(node, RegisterMessage("n1", 4 * kMiB));
+  ASSERT_TRUE(EndWrite());
+  handlers.CloseSession(*node.session, now);
+  v1::ForgetNodeRequest request;
+  FillVersion(request.mutable_version());
+  request.set_name("n1");
+  Answer<v1::ForgetNodeResponse> answer;
+  handlers.ForgetNode(request, now, answer.done());
+  EXPECT_FALSE(answer.is_there());
+  ASSERT_TRUE(EndWrite());
+  EXPECT_THAT(last_write, ElementsAre(EncodeChange(NodeForgotten{"n1"})));
+  EXPECT_THAT(answer.status, IsOk());
+}
+
+class FewUnsaved : public SavingTest {
+ protected:
+  FewUnsaved() : SavingTest({.max_unsaved_changes = 1}) {}
+};
+
+TEST_F(FewUnsaved, NodesAreRefusedThatCouldNotBeKept) {
+  Node& first = Open("n1");
+  Send(first, RegisterMessage("n1", 4 * kMiB));
+  Node& second = Open("n2");
+  Send(second, RegisterMessage("n2", 4 * kMiB));
+  ASSERT_EQ(second.received.size(), 1u);
+  EXPECT_EQ(WireReason(second.received[0].refused().status()), ErrorReason::kLimitReached);
+  ASSERT_TRUE(EndWrite());
+  first.Drain();
+  EXPECT_TRUE(first.received[0].has_registered());
+}
+
 TEST_F(SavingTest, ANodeThatRaisesTheTermIsRegisteredOnceItIsDurable) {
   Node& node = Open("n1");
   Send(node, RegisterFrom("n1", 9));

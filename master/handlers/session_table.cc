@@ -40,7 +40,7 @@ void SessionTable::GiveUp(NodeId node, absl::Time now) {
   const auto it = by_node_.find(node);
   if (it == by_node_.end()) return;
   it->second->End(MakeError(absl::StatusCode::kAborted, ErrorReason::kNodeLost,
-                            "the node has more to forget than the master keeps of one node",
+                            "this incarnation of the node was given up",
                             {.hint = "it registers again, and what it holds counts as lost"}),
                   /*may_drain=*/false, now);
 }
