@@ -56,6 +56,7 @@ enum class ErrorReason : int {
   kDeadline = 81,
   kCancelledByCaller = 82,
   kShuttingDown = 83,
+  kNotSaved = 84,
 };
 
 // "NO_SPACE": the name in the proto, for logs, metrics labels and JSON.

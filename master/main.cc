@@ -1,30 +1,71 @@
 // moonpool-master: knows where every object is and who may use it.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/time/clock.h"
 #include "common/program/program.h"
 #include "common/random.h"
 #include "common/status_macros.h"
 #include "common/version.h"
 #include "master/core/core.h"
+#include "master/meta/begin_term.h"
+#include "master/meta/rocks_meta_store.h"
 #include "master/options.h"
 #include "master/service/server.h"
 
 namespace moonpool::master {
 namespace {
 
-// Greater than any that an earlier master here has used, as long as the wall clock was not set
-// back and masters start a second apart. Where it was, nodes that have seen a higher term raise
-// it when they register, before they take part. A durable term comes with the meta store.
+constexpr absl::Duration kBeginTimeout = absl::Seconds(60);
+constexpr size_t kQuarantinedToLog = 10;
+
+// Without durable state it is greater than any that an earlier master here has used as long as the
+// wall clock was not set back and masters start a second apart. Where it was, nodes that have seen
+// a higher term raise it when they register, before they take part.
 Term TermOfThisStart() { return Term{static_cast<uint32_t>(absl::ToUnixSeconds(absl::Now()))}; }
+
+void LogLeft(const DecodedState& left, const Logger& logger) {
+  logger.Info("durable state loaded", {{"last_term", left.state.term.value},
+                                       {"namespaces", left.state.namespaces.size()},
+                                       {"nodes", left.state.nodes.size()},
+                                       {"removals", left.state.removals.size()},
+                                       {"unknown_records", left.unknown},
+                                       {"broken_records", left.quarantined.size()}});
+  for (size_t i = 0; i < std::min(left.quarantined.size(), kQuarantinedToLog); ++i) {
+    logger.Error("a record of the durable state is broken and left out",
+                 {{"key", absl::CHexEscape(left.quarantined[i])}});
+  }
+}
+
+// The core, in a term that is durable where there is a store.
+absl::StatusOr<std::unique_ptr<Core>> BeginCore(const MasterOptions& options, MetaStore* store,
+                                                Program& program) {
+  const Random random(EntropySeed());
+  const Term now = TermOfThisStart();
+  if (store == nullptr) {
+    program.logger().Info("no --meta-dir: fingerprints and removals end with this process");
+    return std::make_unique<Core>(options.core, now, random);
+  }
+  const absl::Time deadline = program.clock().Now() + kBeginTimeout;
+  ASSIGN_OR_RETURN(const BegunTerm begun, BeginTerm(*store, now, program.clock(), deadline));
+  LogLeft(begun.left, program.logger());
+  return std::make_unique<Core>(options.core, begun.term, random, begun.left.state);
+}
 
 absl::Status Serve(const MasterOptions& options, Program& program) {
   RETURN_IF_ERROR(Validate(options));
-  const Term term = TermOfThisStart();
-  MasterServer server(options.server, options.handlers,
-                      std::make_unique<Core>(options.core, term, Random(EntropySeed())),
-                      {program.clock(), program.registry(), program.logger()});
+  std::unique_ptr<MetaStore> store;
+  if (!options.meta_dir.empty()) {
+    ASSIGN_OR_RETURN(store, RocksMetaStore::Open({.dir = options.meta_dir},
+                                                 {program.clock(), program.logger()}));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Core> core, BeginCore(options, store.get(), program));
+  const Term term = core->term();
+  MasterServer server(options.server, options.handlers, std::move(core),
+                      {program.clock(), program.registry(), program.logger(), store.get()});
   RETURN_IF_ERROR(server.Start());
   ASSIGN_OR_RETURN(const auto operations,
                    program.StartOperations({.listen = options.http_listen},

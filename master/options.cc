@@ -42,6 +42,15 @@ void DescribeServer(MasterOptions& options, ConfigTable& table) {
                  "How long a stop waits for calls before it cuts them off.");
 }
 
+void DescribeMeta(MasterOptions& options, ConfigTable& table) {
+  table.Group("Durable state");
+  table.Text("meta.dir", &options.meta_dir,
+             "Folder for what has to outlive the master: its term, the fingerprints of namespaces, "
+             "the registry of nodes, and removals that not every node has confirmed. Without one a "
+             "restarted master takes the first fingerprint that comes, and a removed key may come "
+             "back with a node that the master before had given up or never met.");
+}
+
 void DescribePool(CoreOptions& core, ConfigTable& table) {
   table.Group("Pool");
   std::vector<std::string> policies;
@@ -96,6 +105,7 @@ void DescribeLimits(MasterOptions& options, ConfigTable& table) {
 
 void Describe(MasterOptions& options, ConfigTable& table) {
   DescribeServer(options, table);
+  DescribeMeta(options, table);
   DescribePool(options.core, table);
   DescribeNodes(options, table);
   DescribeLimits(options, table);

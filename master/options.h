@@ -17,6 +17,7 @@ namespace moonpool::master {
 struct MasterOptions {
   ServerOptions server;
   std::string http_listen = "127.0.0.1:7401";
+  std::string meta_dir;  // empty: nothing outlives the master
   CoreOptions core;
   HandlersOptions handlers;
 };

@@ -31,7 +31,9 @@ ALLOWED = {
     "transport/sim": {"common", "common/metrics", "transport"},
     "master/core/eviction": {"common"},
     "master/core": {"common", "master/core/eviction"},
-    "master/handlers": {"common", "common/rpc", "master/core", "master/core/eviction", "proto"},
+    "master/meta": {"common", "master/core"},
+    "master/handlers": {
+        "common", "common/rpc", "master/core", "master/core/eviction", "master/meta", "proto"},
     "master": {"common/*", "master/*", "proto", "grpc"},
     "storage_node/memory": {"common", "common/metrics", "transport"},
     "storage_node/pool": {"common", "common/metrics", "transport"},
@@ -64,6 +66,7 @@ HIDDEN_LIBRARIES = {
     "toml++/": ("common/config/config_toml.cc",),
     "prometheus/": ("common/metrics/metrics.cc",),
     "httplib": ("common/http/http_server.cc",),
+    "rocksdb/": ("master/meta/rocks_meta_store.cc",),
 }
 
 # The one place that reads the environment.

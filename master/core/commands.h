@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/types.h"
+#include "master/core/durable.h"
 
 namespace moonpool::master {
 
@@ -51,6 +52,13 @@ struct Caller {
 // What a caller that is willing to wait has to wait for: apply the command again when
 // Core::change_count() has moved.
 enum class Wait : uint8_t { kNone, kSpace, kWriter };
+
+// --- OpenNamespace -------------------------------------------------------------------------------
+
+struct OpenedNamespace {
+  std::string fingerprint = {};
+  ChangeNumber saved_by = 0;  // it holds for the masters to come when this change is durable
+};
 
 // --- StartPuts -----------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@
 #include "common/random.h"
 #include "common/types.h"
 #include "master/core/commands.h"
+#include "master/core/durable.h"
 #include "master/core/node_commands.h"
 #include "master/core/options.h"
 
@@ -41,6 +42,9 @@ class Core {
   // The term must be greater than any that an earlier master of this pool has used; where that
   // cannot be known, nodes that register raise it.
   Core(CoreOptions options, Term term, Random random);
+  // One that keeps durable state, and goes on from what the masters before have `left`. The term
+  // is durable.
+  Core(CoreOptions options, Term term, Random random, const DurableState& left);
   ~Core();
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
@@ -51,8 +55,8 @@ class Core {
   // Creates the namespace, or checks its fingerprint; answers with the fingerprint that holds.
   // An empty one matches every one and creates nothing. NOT_FOUND/NAMESPACE_UNKNOWN,
   // FAILED_PRECONDITION/FINGERPRINT_MISMATCH, INVALID_ARGUMENT/BAD_ARGUMENT (name).
-  absl::StatusOr<std::string> OpenNamespace(absl::string_view name, absl::string_view fingerprint,
-                                            absl::Time now);
+  absl::StatusOr<OpenedNamespace> OpenNamespace(absl::string_view name,
+                                                absl::string_view fingerprint, absl::Time now);
   absl::StatusOr<std::vector<PutOutcome>> StartPuts(const StartPutsCommand& command,
                                                     absl::Time now);
   // OK: readable by everybody (also when repeated). ABORTED/GRANT_ABORTED: the grant is no more;
@@ -95,10 +99,16 @@ class Core {
   // The operator says that a node that is away will never come back: removals stop waiting for
   // it. If it does, only what is proved to be alive is taken from it. NOT_FOUND;
   // FAILED_PRECONDITION while it is up.
-  absl::Status ForgetNode(absl::string_view name, absl::Time now);
+  // The answer is to be given when the change is durable.
+  absl::StatusOr<ChangeNumber> ForgetNode(absl::string_view name, absl::Time now);
   // Makes the term greater than one that was seen elsewhere.
   void RaiseTerm(Term seen);
   Term term() const;
+  // Nothing is to be granted before the term is durable.
+  ChangeNumber term_saved_by() const;
+  // A removal that is done stays so when no node that it does not wait for can be met again: when
+  // this change is durable.
+  ChangeNumber strike_saved_by() const;
 
   // --- Time and effects.
 

@@ -162,6 +162,12 @@ absl::Status CheckNodes(const CoreState& s, Recount& count) {
 
 absl::Status CheckCounters(const CoreState& s, Recount& count) {
   if (!s.debts.AddsUp()) return Broken("debts");
+  if (!s.keeps_state && !s.registry.empty()) return Broken("a registry that nobody keeps");
+  for (const auto& [name, index] : s.nodes.by_name()) {
+    if (s.keeps_state && !s.IsRegistered(s.nodes[index].description)) {
+      return Broken("node ", name, " is not in the registry");
+    }
+  }
   if (s.bytes != count.bytes) return Broken("bytes by use");
   if (s.live_objects != count.live) return Broken("live objects");
   if (s.adopted_objects != count.adopted) return Broken("adopted objects");

@@ -41,8 +41,9 @@ bool SamePlace(const StoredPart& a, const StoredPart& b) {
 void Core::InventorySlice(NodeId node, SessionId session, absl::Span<const SealedPart> parts,
                           absl::Time now) {
   CoreState& s = *state_;
-  const NodeRecord* record = s.SessionOf(node, session, now);
+  NodeRecord* record = s.SessionOf(node, session, now);
   if (record == nullptr) return;
+  // A master before may have leased what it has to forget.
   for (const SealedPart& part : parts) {
     s.Report(
         ReportedPart{.node = record->index, .sealed = &part, .is_inventory = true, .now = now});
@@ -178,7 +179,8 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
   // master granted, or has met there, was given up; the rest is of older masters, and may have been
   // removed when the memory does not reach back.
   const bool is_own = generation.term() >= own_since;
-  const bool was_given_up = is_own || nodes[part.node].is_met;
+  const bool was_given_up =
+      is_own || nodes[part.node].is_met || generation <= nodes[part.node].given_up_to;
   const bool may_be_removed = generation <= obituaries.forgotten_removals();
   return (was_given_up || may_be_removed) && unwanted();
 }

@@ -39,6 +39,7 @@ absl::StatusOr<Registration> Core::RegisterNode(const RegisterNodeCommand& comma
   if (is_foreign_term && command.highest_term_seen.value > 0) {
     s.RaiseTerm(command.highest_term_seen);
   }
+  const Generation given_up_to = s.GivenUpTo(command);
   if (node != nullptr && node->description.incarnation == command.incarnation &&
       SameSegments(*node, command)) {
     s.Reopen(*node, command, now);
@@ -62,17 +63,22 @@ absl::StatusOr<Registration> Core::RegisterNode(const RegisterNodeCommand& comma
       s.ConfirmAll(waiters);
       return s.LimitReached("nodes", s.options.max_nodes);
     }
+    node->given_up_to = given_up_to;
     s.debts.Move(NodeId{}, node->id);
     node->inventory_waiters = std::move(waiters);
     node->is_met = is_met;
   }
   s.debts.StartListing(node->id);
+  s.Enlist(command, given_up_to);
   node->session = SessionId{++s.last_session};
   node->last_heard = now;
   s.nodes.Refresh();
   for (const uint64_t id : s.debts.Unconfirmed(node->id, now)) s.Transmit(id, now);
   ++s.changes;
-  return Registration{.node = node->id, .session = node->session, .term = s.term};
+  return Registration{.node = node->id,
+                      .session = node->session,
+                      .term = s.term,
+                      .saved_by = s.RegisteredBy(command)};
 }
 
 absl::Status CoreState::CheckRegistration(const RegisterNodeCommand& command,
@@ -139,6 +145,7 @@ void CoreState::CloseSession(NodeRecord& node, absl::Time now) {
 }
 
 void CoreState::RetireNode(NodeRecord& node) {
+  Strike(node.description.name, node.description.incarnation);
   node.seen = nullptr;
   node.unswept = 0;
   node.session = SessionId{};
@@ -239,10 +246,15 @@ void Core::NodeDisconnected(NodeId node, SessionId session, absl::Time now) {
   if (record != nullptr) state_->CloseSession(*record, now);
 }
 
-absl::Status Core::ForgetNode(absl::string_view name, absl::Time now) {
+absl::StatusOr<ChangeNumber> Core::ForgetNode(absl::string_view name, absl::Time now) {
   CoreState& s = *state_;
   s.Observe(now);
   NodeRecord* node = s.nodes.FindByName(name);
+  const auto known = s.registry.find(std::string(name));
+  if (node == nullptr && known != s.registry.end()) {  // since this master began it was not here
+    s.Strike(std::string(name), known->second.incarnation);
+    return s.strike_saved_by;
+  }
   if (node == nullptr) {
     return MakeError(absl::StatusCode::kNotFound, ErrorReason::kBadArgument,
                      absl::StrCat("no node \"", absl::CHexEscape(name), "\""),
@@ -254,7 +266,7 @@ absl::Status Core::ForgetNode(absl::string_view name, absl::Time now) {
                      {.hint = "stop its moonpool-node first", .node = std::string(name)});
   }
   s.GiveUp(*node, now);
-  return absl::OkStatus();
+  return s.strike_saved_by;
 }
 
 }  // namespace moonpool::master

@@ -61,6 +61,7 @@ Generation CoreState::NextGeneration() {
   if (counter == std::numeric_limits<uint32_t>::max()) {
     term.value += 1;
     counter = 0;
+    term_saved_by = Save(term);
   }
   return Generation::Of(term, ++counter);
 }
@@ -70,6 +71,7 @@ void CoreState::RaiseTerm(Term seen) {
   term = Term{seen.value + 1};
   own_since = term;
   counter = 0;
+  term_saved_by = Save(term);
 }
 
 absl::StatusOr<NamespaceId> CoreState::Admit(const Caller& caller, size_t batch) {
@@ -184,10 +186,18 @@ void Core::RaiseTerm(Term seen) { state_->RaiseTerm(seen); }
 
 uint64_t Core::change_count() const { return state_->changes; }
 
-absl::StatusOr<std::string> Core::OpenNamespace(absl::string_view name,
-                                                absl::string_view fingerprint, absl::Time now) {
-  state_->Observe(now);
-  return state_->namespaces.Open(name, fingerprint);
+absl::StatusOr<OpenedNamespace> Core::OpenNamespace(absl::string_view name,
+                                                    absl::string_view fingerprint, absl::Time now) {
+  CoreState& s = *state_;
+  s.Observe(now);
+  RETURN_IF_ERROR(s.namespaces.Open(name, fingerprint).status());
+  ASSIGN_OR_RETURN(const NamespaceId id, s.namespaces.Resolve(name));
+  NamespaceRecord& opened = s.namespaces[id];
+  if (!opened.fingerprint.empty() && !opened.is_saved) {
+    opened.is_saved = true;
+    opened.saved_by = s.Save(DurableNamespace{opened.name, opened.fingerprint});
+  }
+  return OpenedNamespace{.fingerprint = opened.fingerprint, .saved_by = opened.saved_by};
 }
 
 Effects Core::TakeEffects() {
@@ -198,7 +208,8 @@ Effects Core::TakeEffects() {
   }
   return Effects{.frees = std::exchange(s.sent, {}),
                  .removes_done = std::exchange(s.removes_done, {}),
-                 .to_register = std::exchange(s.to_register, {})};
+                 .to_register = std::exchange(s.to_register, {}),
+                 .unsaved = std::exchange(s.unsaved, {})};
 }
 
 }  // namespace moonpool::master

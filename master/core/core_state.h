@@ -16,6 +16,7 @@
 #include "common/random.h"
 #include "master/core/commands.h"
 #include "master/core/debt_table.h"
+#include "master/core/durable.h"
 #include "master/core/eviction/registry.h"
 #include "master/core/grant_table.h"
 #include "master/core/lease_table.h"
@@ -66,6 +67,13 @@ struct ReportedPart {
   absl::Time now;
 };
 
+// An incarnation that may bring objects which this master did not grant, and those to come.
+struct RegisteredNode {
+  Incarnation incarnation;
+  Generation given_up_to;  // see DurableNode
+  ChangeNumber saved_by = 0;
+};
+
 struct CoreState {
   CoreState(CoreOptions core_options, Term first_term, Random seeded);
 
@@ -80,6 +88,23 @@ struct CoreState {
   absl::Status MissOf(NamespaceId name_space, absl::string_view key, absl::Time now) const;
   absl::Status AbsentBecause(uint64_t key_hash, absl::string_view key, absl::Time now) const;
   absl::Status LimitReached(absl::string_view what, uint64_t limit) const;
+
+  // --- core_durable.cc: what outlives the core.
+  void Restore(const DurableState& left);
+  // The change's number; 0 where nothing is kept.
+  ChangeNumber Save(DurableChange change);
+  // The registry knows of this incarnation.
+  bool IsRegistered(const RegisterNodeCommand& node) const;
+  // What the incarnation holds of this generation and older ones was given up.
+  Generation GivenUpTo(const RegisterNodeCommand& node) const;
+  // Into the registry, in the place of another incarnation of the name. It knows it already:
+  // nothing.
+  void Enlist(const RegisterNodeCommand& node, Generation given_up_to);
+  // The change that has to be durable before the node is told that it is registered.
+  ChangeNumber RegisteredBy(const RegisterNodeCommand& node) const;
+  // Out of it, before anything stops to wait for the node.
+  void Strike(const std::string& name, Incarnation incarnation);
+  void CloseRegistry(absl::Time now);
 
   // --- core_objects.cc: the life of an object.
   // Names the parent (empty: none) of a granted object; false when the table is full.
@@ -235,6 +260,13 @@ struct CoreState {
   Term term;
   Term own_since;  // objects of older terms may be those of another leader
   uint32_t counter = 0;
+  bool keeps_state = false;
+  ChangeNumber saved_changes = 0;  // the number of the last one
+  ChangeNumber term_saved_by = 0;
+  absl::btree_map<std::string, RegisteredNode> registry;  // empty where nothing is kept
+  bool is_registry_closed = false;                        // as the masters before have left it
+  bool is_registry_to_close = false;
+  ChangeNumber strike_saved_by = 0;             // of the last incarnation that was taken out
   absl::Time started = absl::InfiniteFuture();  // the first command
   absl::Time last_now = absl::InfinitePast();   // of the last one
   absl::Time hold_until = absl::InfinitePast();
@@ -264,6 +296,7 @@ struct CoreState {
   std::vector<FreeCommand> sent;  // confirmed ones, in order
   std::vector<RemoveTicket> removes_done;
   std::vector<NodeId> to_register;  // anew
+  std::vector<DurableChange> unsaved;
 };
 
 template <typename Goes>

@@ -14,6 +14,7 @@ bool Core::Tick(absl::Time now) {
     s.hold_until = absl::InfinitePast();
     ++s.changes;  // what was adopted may be evicted now
   }
+  s.CloseRegistry(now);
   uint32_t work = s.options.work_per_tick;
   s.ExpireLeases(now, &work);
   s.ExpireCondemned(now, &work);

@@ -11,6 +11,8 @@
 namespace moonpool::master {
 namespace {
 
+constexpr uint32_t kMost = 0xffff;  // a NamespaceId has 16 bits
+
 bool IsNameCharacter(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '/' ||
          c == '-' || c == ':' || c == '@' || c == '+';
@@ -41,7 +43,7 @@ absl::Status Mismatch(absl::string_view name, absl::string_view theirs, absl::st
 }  // namespace
 
 NamespaceTable::NamespaceTable(uint32_t max_namespaces)
-    : max_(std::clamp<uint32_t>(max_namespaces, 1, 0xffff)) {
+    : max_(std::clamp<uint32_t>(max_namespaces, 1, kMost)) {
   Add(kDefault);
 }
 
@@ -72,6 +74,15 @@ absl::StatusOr<std::string> NamespaceTable::Open(absl::string_view name,
   }
   records_[*id].fingerprint = std::string(fingerprint);
   return std::string(fingerprint);
+}
+
+void NamespaceTable::Restore(const DurableNamespace& known) {
+  if (!IsName(known.name) || by_name_.contains(known.name) || records_.size() >= kMost) return;
+  max_ = std::max(max_, static_cast<uint32_t>(records_.size()) + 1);
+  if (const std::optional<NamespaceId> id = Add(known.name)) {
+    records_[*id].fingerprint = known.fingerprint;
+    records_[*id].is_saved = true;
+  }
 }
 
 absl::StatusOr<NamespaceId> NamespaceTable::Resolve(absl::string_view name) const {

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "master/core/durable.h"
 #include "master/core/object_table.h"
 
 namespace moonpool::master {
@@ -17,6 +18,8 @@ namespace moonpool::master {
 struct NamespaceRecord {
   std::string name;
   std::string fingerprint = {};  // empty: not known (yet)
+  bool is_saved = false;         // by this change; 0: by a master before
+  ChangeNumber saved_by = 0;
   uint64_t objects = 0;
   uint64_t live_bytes = 0;
   uint64_t leased_bytes = 0;
@@ -32,6 +35,8 @@ class NamespaceTable {
 
   // See Core::OpenNamespace.
   absl::StatusOr<std::string> Open(absl::string_view name, absl::string_view fingerprint);
+  // What a master before has opened. There is always room for it.
+  void Restore(const DurableNamespace& known);
   // Empty is "default". NOT_FOUND/NAMESPACE_UNKNOWN.
   absl::StatusOr<NamespaceId> Resolve(absl::string_view name) const;
   // For inventories, which name namespaces that nobody has opened yet. nullopt: bad name or full.

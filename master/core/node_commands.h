@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "common/types.h"
 #include "master/core/commands.h"
+#include "master/core/durable.h"
 
 namespace moonpool::master {
 
@@ -38,6 +39,8 @@ struct Registration {
   NodeId node = {};  // a new one for each incarnation
   SessionId session = {};
   Term term = {};  // the core's, which registering may have raised
+  // The node is not to be told before this change is durable.
+  ChangeNumber saved_by = 0;
 };
 
 // One part that is sealed at a node: from its inventory or a seal report.
@@ -98,7 +101,8 @@ struct Effects {
   std::vector<FreeCommand> frees = {};
   std::vector<RemoveTicket> removes_done = {};
   std::vector<NodeId> to_register = {};  // their sessions are over, and they have to begin anew
-  bool empty() const { return frees.empty() && removes_done.empty() && to_register.empty(); }
+  // To be kept for the masters to come. The first one's number follows that of the last one before.
+  std::vector<DurableChange> unsaved = {};
 };
 
 }  // namespace moonpool::master

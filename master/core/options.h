@@ -23,6 +23,10 @@ struct CoreOptions {
   // Adopted objects may be leased by an older leader: none of them is evicted or freed before this
   // time has passed since the first command. Negative: max_lease.
   absl::Duration takeover_hold = absl::Seconds(-1);
+  // The first master that keeps durable state takes what any node holds, since its registry is
+  // empty. So long after its start every node that is worth it has registered: the next master
+  // takes objects only from those.
+  absl::Duration registry_open = absl::Seconds(60);
   // Parts of striped objects from inventories wait this long for the parts that are missing.
   absl::Duration partial_timeout = absl::Seconds(60);
   // Share of the capacity that the leases of one namespace may hold.

@@ -271,7 +271,7 @@ TEST(Refusals, SayWhatToDoNext) {
   const absl::Status too_large = pool.Put("b", 2 * kBlock);
   EXPECT_THAT(too_large.message(), HasSubstr("1 replica of it cannot fit"));
   EXPECT_THAT(hint(too_large), HasSubstr("add nodes"));
-  EXPECT_THAT(hint(pool.core.ForgetNode("n2", pool.now)), HasSubstr("moonpool nodes"));
+  EXPECT_THAT(hint(pool.core.ForgetNode("n2", pool.now).status()), HasSubstr("moonpool nodes"));
   EXPECT_THAT(hint(pool.core.Why("nobody", "a", pool.now).status()), HasSubstr("moonpool status"));
 }
 

@@ -126,14 +126,27 @@ void Handlers::Why(const v1::WhyRequest& request, absl::Time now, Done<v1::WhyRe
   std::move(done)(absl::OkStatus(), std::move(response));
 }
 
-void Handlers::ForgetNode(const v1::ForgetNodeRequest& request, absl::Time now,
-                          Done<v1::ForgetNodeResponse> done) {
-  absl::Status status = AdmitVersion(request.version());
-  if (status.ok()) status = core_.ForgetNode(request.name(), now);
-  v1::ForgetNodeResponse response;
-  SetVersion(response.mutable_version());
-  std::move(done)(std::move(status), std::move(response));
+CallId Handlers::ForgetNode(const v1::ForgetNodeRequest& request, absl::Time now,
+                            Done<v1::ForgetNodeResponse> done) {
+  absl::Status admitted = AdmitVersion(request.version());
+  if (!admitted.ok()) {
+    std::move(done)(std::move(admitted), {});
+    return {};
+  }
+  const absl::StatusOr<ChangeNumber> saved_by = core_.ForgetNode(request.name(), now);
+  CallId call;
+  if (!saved_by.ok()) {
+    std::move(done)(saved_by.status(), {});
+  } else {
+    call = AnswerWhenSaved(*saved_by, now + options_.max_wait, now,
+                           [done = std::move(done)](absl::Status saved) mutable {
+                             v1::ForgetNodeResponse response;
+                             SetVersion(response.mutable_version());
+                             std::move(done)(std::move(saved), std::move(response));
+                           });
+  }
   Settle(now);
+  return call;
 }
 
 }  // namespace moonpool::master

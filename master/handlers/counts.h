@@ -42,6 +42,9 @@ struct HandlerCounts {
   uint64_t protocol_errors = 0;      // messages of nodes that were ignored or ended the session
   uint64_t commands_sent = 0;
   uint64_t commands_dropped = 0;  // no room or no session; the core repeats them
+
+  uint64_t meta_writes = 0;  // batches for the meta store
+  uint64_t meta_failures = 0;
 };
 
 }  // namespace moonpool::master

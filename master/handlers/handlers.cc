@@ -22,8 +22,9 @@ Handlers::Handlers(Core& core, const HandlersOptions& options, absl::Time now)
     : core_(core),
       options_(options),
       started_at_(now),
+      unsaved_(options_, counts_),
       waiters_(options_, counts_),
-      sessions_(options_, counts_),
+      sessions_(options_, counts_, unsaved_),
       seen_changes_(core.change_count()),
       next_tick_(now + options_.tick_interval) {}
 
@@ -32,14 +33,14 @@ Handlers::~Handlers() {
 }
 
 absl::Status Handlers::AdmitVersion(const v1::Version& version) {
-  if (is_shut_down_) return ShuttingDown();
+  if (!ended_.ok()) return ended_;
   absl::Status status = CheckVersion(version);
   if (!status.ok()) ++counts_.bad_requests;
   return status;
 }
 
 absl::Status Handlers::Admit(const v1::RequestHeader& header, int batch) {
-  if (is_shut_down_) return ShuttingDown();
+  if (!ended_.ok()) return ended_;
   absl::Status status = CheckHeader(header);
   if (status.ok()) status = CheckBatch(batch);
   if (!status.ok()) ++counts_.bad_requests;
@@ -65,7 +66,7 @@ void Handlers::Cancel(CallId call, absl::Time now) {
 
 absl::StatusOr<std::unique_ptr<NodeSession>> Handlers::OpenSession(NodeSession::OnReady on_ready,
                                                                    absl::Time now) {
-  if (is_shut_down_) return ShuttingDown();
+  if (!ended_.ok()) return ended_;
   if (sessions_.full()) {
     return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
                      "too many node sessions are open", {.hint = "raise the limit of sessions"});
@@ -83,8 +84,30 @@ void Handlers::CloseSession(NodeSession& session, absl::Time now) {
   Settle(now);
 }
 
+CallId Handlers::AnswerWhenSaved(ChangeNumber number, absl::Time deadline, absl::Time now,
+                                 WaitingForSave::Answer answer) {
+  auto waiter = std::make_unique<WaitingForSave>(unsaved_, number, std::move(answer));
+  const Waiter::Progress progress = waiter->Retry(now);
+  if (progress == Waiter::Progress::kDone) return {};
+  if (waiters_.full()) {
+    ++counts_.waits_refused;
+    waiter->Fail(TooManyWaiters(), now);
+    return {};
+  }
+  return waiters_.Add(std::move(waiter), progress, deadline);
+}
+
+void Handlers::OnWritten(const absl::Status& status, absl::Time now) {
+  unsaved_.OnWritten(status, now);
+  if (unsaved_.is_deposed()) return End(unsaved_.deposed(), now);
+  sessions_.FinishRegistrations(now);
+  waiters_.MarkChanged();
+  Settle(now);
+  RetryWaiters(Waiters::Occasion::kCall, now);
+}
+
 void Handlers::Settle(absl::Time now) {
-  if (core_.term() != told_term_) {
+  if (core_.term() != told_term_ && unsaved_.IsSaved(core_.term_saved_by())) {
     told_term_ = core_.term();
     sessions_.TellTerm();
   }
@@ -100,6 +123,7 @@ bool Handlers::SendEffects(absl::Time now) {
   const Effects effects = core_.TakeEffects();
   for (const FreeCommand& command : effects.frees) sessions_.Route(command);
   for (const NodeId node : effects.to_register) sessions_.RegisterAnew(node, now);
+  unsaved_.Add(effects.unsaved);
   return !effects.removes_done.empty();
 }
 
@@ -128,13 +152,15 @@ void Handlers::Tick(absl::Time now) {
 
 absl::Time Handlers::NextWakeup() const {
   if (waiters_.pump_pending()) return absl::InfinitePast();
-  return std::min(next_tick_, waiters_.earliest_deadline());
+  return std::min({next_tick_, waiters_.earliest_deadline(), unsaved_.next_try()});
 }
 
-void Handlers::Shutdown(absl::Time now) {
-  is_shut_down_ = true;
-  waiters_.FailAll(ShuttingDown(), now);
-  sessions_.EndAll(ShuttingDown(), now);
+void Handlers::Shutdown(absl::Time now) { End(ShuttingDown(), now); }
+
+void Handlers::End(const absl::Status& status, absl::Time now) {
+  if (ended_.ok()) ended_ = status;
+  waiters_.FailAll(status, now);
+  sessions_.EndAll(status, now);
   SendEffects(now);
 }
 

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -28,7 +29,10 @@
 #include "master/handlers/node_session.h"
 #include "master/handlers/options.h"
 #include "master/handlers/session_table.h"
+#include "master/handlers/unsaved_changes.h"
 #include "master/handlers/waiters.h"
+#include "master/handlers/waiting_for_save.h"
+#include "master/meta/meta_store.h"
 #include "moonpool/v1/admin.pb.h"
 #include "moonpool/v1/master.pb.h"
 
@@ -49,8 +53,10 @@ class Handlers {
   // here or in the core: FAILED_PRECONDITION/PEER_VERSION, INVALID_ARGUMENT/BATCH_TOO_LARGE or
   // BAD_ARGUMENT for a request as a whole. After Shutdown: UNAVAILABLE/SHUTTING_DOWN.
 
-  void OpenNamespace(const v1::OpenNamespaceRequest& request, absl::Time now,
-                     Done<v1::OpenNamespaceResponse> done);
+  // Answered when the namespace is durable; RESOURCE_EXHAUSTED or UNAVAILABLE/NOT_SAVED when it
+  // cannot be made so.
+  CallId OpenNamespace(const v1::OpenNamespaceRequest& request, absl::Time now,
+                       Done<v1::OpenNamespaceResponse> done);
   // Waits when asked to; then, at the end of the caller's time, answers with the core's refusal of
   // each key. A key that had to wait when there were too many waiters: LIMIT_REACHED.
   CallId StartPuts(const v1::StartPutsRequest& request, absl::Time now,
@@ -80,8 +86,9 @@ class Handlers {
   void ListNodes(const v1::ListNodesRequest& request, absl::Time now,
                  Done<v1::ListNodesResponse> done);
   void Why(const v1::WhyRequest& request, absl::Time now, Done<v1::WhyResponse> done);
-  void ForgetNode(const v1::ForgetNodeRequest& request, absl::Time now,
-                  Done<v1::ForgetNodeResponse> done);
+  // Answered when the master to come will not take it for a node that may return.
+  CallId ForgetNode(const v1::ForgetNodeRequest& request, absl::Time now,
+                    Done<v1::ForgetNodeResponse> done);
 
   // --- MembershipService: one NodeSession per stream, see node_session.h.
 
@@ -91,6 +98,14 @@ class Handlers {
   void OnNodeMessage(NodeSession& session, const v1::NodeMessage& message, absl::Time now);
   // The stream is gone, or has sent all that it had to. The session is of no use after it.
   void CloseSession(NodeSession& session, absl::Time now);
+
+  // --- Durable state, of a core that keeps it. There is one write at a time.
+
+  // What is to be written to the meta store now. To be asked after every other method.
+  std::optional<MetaBatch> TakeWrite(absl::Time now) { return unsaved_.TakeBatch(now); }
+  // How that write ended. With STALE_TERM all calls and sessions end: see is_deposed.
+  void OnWritten(const absl::Status& status, absl::Time now);
+  bool is_deposed() const { return unsaved_.is_deposed(); }
 
   // --- Time.
 
@@ -104,6 +119,7 @@ class Handlers {
   const HandlerCounts& counts() const { return counts_; }
   size_t waiter_count() const { return waiters_.size(); }
   size_t session_count() const { return sessions_.size(); }
+  size_t unsaved_count() const { return unsaved_.size(); }
 
  private:
   // What every call begins with: the master serves, and the header is right.
@@ -111,6 +127,9 @@ class Handlers {
   absl::Status AdmitVersion(const v1::Version& version);
   // When a call that came now and says how much time it has is to be answered.
   absl::Time AnswerBy(const v1::RequestHeader& header, absl::Time now) const;
+  // Answers when the change is durable, or cannot be made so, at `deadline` at the latest.
+  CallId AnswerWhenSaved(ChangeNumber number, absl::Time deadline, absl::Time now,
+                         WaitingForSave::Answer answer);
   // True when the put has to stand in the queue for space before it is tried.
   bool HasToQueue(const v1::StartPutsRequest& request, absl::Time now);
   // After the core was changed: sends its commands and tries who waits.
@@ -119,18 +138,21 @@ class Handlers {
   // confirmed.
   bool SendEffects(absl::Time now);
   void RetryWaiters(Waiters::Occasion occasion, absl::Time now);
+  // Ends all calls and sessions, also those to come, with `status`.
+  void End(const absl::Status& status, absl::Time now);
 
   Core& core_;
   const HandlersOptions options_;
   const absl::Time started_at_;
   HandlerCounts counts_;
+  UnsavedChanges unsaved_;
   Waiters waiters_;
   SessionTable sessions_;
   uint64_t seen_changes_ = 0;
   Term told_term_;  // what all sessions have been told, or are about to be
   absl::Time next_tick_;
   bool waiters_changed_core_ = false;
-  bool is_shut_down_ = false;
+  absl::Status ended_;  // OK while it serves; else what every call is told
 };
 
 }  // namespace moonpool::master

@@ -64,6 +64,9 @@ class HandlersFixture : public ::testing::Test {
 
   explicit HandlersFixture(HandlersOptions options = {}, CoreOptions core_options = {})
       : core(std::move(core_options), Term{7}, Random(1)), handlers(core, options, now) {}
+  // A master that keeps durable state, after those that left this.
+  HandlersFixture(HandlersOptions options, const DurableState& left)
+      : core({}, Term{7}, Random(1), left), handlers(core, options, now) {}
   ~HandlersFixture() override {
     for (auto& node : nodes) handlers.CloseSession(*node->session, now);
     nodes.clear();
@@ -120,6 +123,17 @@ class HandlersFixture : public ::testing::Test {
       result.mutable_command_result()->set_command_id(message.command().command_id());
       Send(node, result);
     }
+  }
+
+  // --- The meta store.
+
+  // Ends the write that is due now; false when there is none. What it was is in last_write.
+  bool EndWrite(const absl::Status& outcome = absl::OkStatus()) {
+    std::optional<MetaBatch> write = handlers.TakeWrite(now);
+    if (!write.has_value()) return false;
+    last_write = *std::move(write);
+    handlers.OnWritten(outcome, now);
+    return true;
   }
 
   // --- Calls.
@@ -187,6 +201,7 @@ class HandlersFixture : public ::testing::Test {
   Handlers handlers;
   std::vector<std::unique_ptr<Node>> nodes;
   uint64_t last_request_id = 0;
+  MetaBatch last_write;
 };
 
 // Of one result of a batch.

@@ -91,6 +91,7 @@ void NodeSession::OnMessage(const v1::NodeMessage& message, absl::Time now) {
     RefuseRegister(BadArgument("the first message of a session is Register"), now);
     return;
   }
+  if (state_ == State::kRegistering) return ProtocolError("one before the registration", now);
   switch (message.message_case()) {
     case v1::NodeMessage::kRegister: return OnRegister(message.register_(), now);
     case v1::NodeMessage::kInventory: return OnInventory(message.inventory(), now);
@@ -106,27 +107,42 @@ void NodeSession::OnRegister(const v1::Register& message, absl::Time now) {
   if (const absl::Status status = CheckRegister(message); !status.ok()) {
     return RefuseRegister(status, now);
   }
+  if (table_.unsaved().full()) return RefuseRegister(TooManyUnsaved(), now);
   const absl::StatusOr<Registration> registration = core_.RegisterNode(ToCommand(message), now);
   if (!registration.ok()) return RefuseRegister(registration.status(), now);
-  ++table_.counts().registrations;
-  state_ = State::kInventory;
+  state_ = State::kRegistering;
   name_ = message.name();
   node_ = registration->node;
   session_ = registration->session;
   for (const v1::Segment& segment : message.segments()) {
     segments_.push_back({SegmentId{segment.segment()}, segment.capacity_bytes()});
   }
+  saved_by_ = registration->saved_by;
   table_.Bind(node_, *this, now);
+  FinishRegister(now);
+}
 
+void NodeSession::FinishRegister(absl::Time now) {
+  if (state_ != State::kRegistering) return;
+  const std::optional<absl::Status> outcome = table_.unsaved().OutcomeOf(saved_by_);
+  if (!outcome.has_value()) return;
+  if (!outcome->ok()) {
+    queue_.clear();
+    queued_generations_ = 0;
+    return RefuseRegister(*outcome, now);
+  }
+  ++table_.counts().registrations;
+  state_ = State::kInventory;
   v1::MasterMessage answer;
   v1::Registered* registered = answer.mutable_registered();
   SetVersion(registered->mutable_version());
-  registered->set_term(registration->term.value);
-  told_term_ = registration->term;
+  told_term_ = core_.term();
+  registered->set_term(told_term_.value);
   registered->set_node_id(node_.value);
   registered->set_heartbeat_interval_ms(ToWireMs(table_.options().heartbeat_interval));
   registered->set_session_timeout_ms(ToWireMs(table_.options().session_timeout));
-  Queue(std::move(answer));
+  queue_.push_front(std::move(answer));  // before what there is to be done
+  on_ready_();
 }
 
 void NodeSession::RefuseRegister(const absl::Status& status, absl::Time now) {
@@ -230,7 +246,8 @@ void NodeSession::SendFree(const FreeCommand& command) {
 }
 
 void NodeSession::TellTerm() {
-  if (state_ == State::kNew || state_ == State::kEnded || told_term_ == core_.term()) return;
+  const bool is_told = state_ == State::kInventory || state_ == State::kServing;
+  if (!is_told || told_term_ == core_.term()) return;
   told_term_ = core_.term();
   if (!heartbeat_to_ack_.has_value()) heartbeat_to_ack_ = 0;
   on_ready_();
@@ -242,6 +259,7 @@ void NodeSession::Queue(v1::MasterMessage message) {
 }
 
 std::optional<v1::MasterMessage> NodeSession::TakeMessage() {
+  if (state_ == State::kRegistering) return std::nullopt;
   // Acknowledgements overtake commands: a node judges the master by them.
   if (state_ != State::kEnded && state_ != State::kNew && heartbeat_to_ack_.has_value()) {
     v1::MasterMessage ack;

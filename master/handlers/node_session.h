@@ -63,9 +63,10 @@ class NodeSession {
 
  private:
   friend class Handlers;      // OnMessage, Close
-  friend class SessionTable;  // SendFree, End, Tick
+  friend class SessionTable;  // SendFree, FinishRegister, End, Tick
 
-  enum class State { kNew, kInventory, kServing, kEnded };
+  // kRegistering: the core has taken it, and that is not durable yet. The node knows nothing of it.
+  enum class State { kNew, kRegistering, kInventory, kServing, kEnded };
   struct Segment {
     SegmentId segment;
     uint64_t capacity_bytes;
@@ -77,6 +78,8 @@ class NodeSession {
   void OnSealReport(const v1::SealReport& message, absl::Time now);
   void OnHeartbeat(const v1::Heartbeat& message, absl::Time now);
   void OnCommandResult(const v1::CommandResult& message, absl::Time now);
+  // Tells the node that it is registered, once that is durable, or that it cannot be made so.
+  void FinishRegister(absl::Time now);
   void RefuseRegister(const absl::Status& status, absl::Time now);
   void ProtocolError(const char* what, absl::Time now);
   // The records that can be true; borrowed from `parts`.
@@ -110,6 +113,7 @@ class NodeSession {
   std::string name_;
   NodeId node_;
   SessionId session_;
+  ChangeNumber saved_by_ = 0;
   std::vector<Segment> segments_;
   uint64_t protocol_errors_ = 0;
   uint64_t records_quarantined_ = 0;

@@ -79,21 +79,32 @@ void WriteEntry(const ObjectEntry& entry, v1::ObjectEntry* out) {
 
 }  // namespace
 
-void Handlers::OpenNamespace(const v1::OpenNamespaceRequest& request, absl::Time now,
-                             Done<v1::OpenNamespaceResponse> done) {
+CallId Handlers::OpenNamespace(const v1::OpenNamespaceRequest& request, absl::Time now,
+                               Done<v1::OpenNamespaceResponse> done) {
   absl::Status status = Admit(request.header());
   if (status.ok()) status = CheckLength("fingerprint", request.fingerprint(), kMaxLabelBytes);
-  if (!status.ok()) return std::move(done)(std::move(status), {});
-
-  absl::StatusOr<std::string> fingerprint =
-      core_.OpenNamespace(request.header().namespace_(), request.fingerprint(), now);
-  v1::OpenNamespaceResponse response;
-  if (fingerprint.ok()) {
-    SetHeader(core_.term(), response.mutable_header());
-    response.set_fingerprint(*std::move(fingerprint));
+  if (!status.ok()) {
+    std::move(done)(std::move(status), {});
+    return {};
   }
-  std::move(done)(fingerprint.status(), std::move(response));
+  absl::StatusOr<OpenedNamespace> opened =
+      core_.OpenNamespace(request.header().namespace_(), request.fingerprint(), now);
+  CallId call;
+  if (!opened.ok()) {
+    std::move(done)(opened.status(), {});
+  } else {
+    v1::OpenNamespaceResponse response;
+    SetHeader(core_.term(), response.mutable_header());
+    response.set_fingerprint(std::move(opened->fingerprint));
+    auto answer = [response = std::move(response),
+                   done = std::move(done)](absl::Status saved) mutable {
+      std::move(done)(std::move(saved), std::move(response));
+    };
+    call =
+        AnswerWhenSaved(opened->saved_by, AnswerBy(request.header(), now), now, std::move(answer));
+  }
   Settle(now);
+  return call;
 }
 
 CallId Handlers::Remove(const v1::RemoveRequest& request, absl::Time now,

@@ -31,6 +31,11 @@ struct HandlersOptions {
   uint64_t max_protocol_errors = 64;    // per session; then it ends
   int max_records_per_message = 16384;  // parts in one Inventory or SealReport
 
+  // Durable state.
+  absl::Duration meta_retry = absl::Seconds(1);  // from a failed write to the next try
+  // Changes that the meta store has not taken; then calls that would make more are refused.
+  size_t max_unsaved_changes = 1 << 16;
+
   absl::Duration tick_interval = absl::Milliseconds(20);  // longest time between two ticks
 };
 

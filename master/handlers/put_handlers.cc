@@ -91,11 +91,18 @@ void CountRefusals(const v1::StartPutsResponse& response, HandlerCounts& counts)
   }
 }
 
+// Whether grants of the present term may be given: OK, or why not yet.
+absl::Status TermOutcome(const Core& core, const UnsavedChanges& unsaved) {
+  return unsaved.OutcomeOf(core.term_saved_by()).value_or(SaveIsSlow());
+}
+
 class WaitingPut final : public Waiter {
  public:
-  WaitingPut(Core& core, HandlerCounts& counts, const v1::StartPutsRequest& request,
-             v1::StartPutsResponse last, absl::Time now, Done<v1::StartPutsResponse> done)
+  WaitingPut(Core& core, const UnsavedChanges& unsaved, HandlerCounts& counts,
+             const v1::StartPutsRequest& request, v1::StartPutsResponse last, absl::Time now,
+             Done<v1::StartPutsResponse> done)
       : core_(core),
+        unsaved_(unsaved),
         counts_(counts),
         request_(request),
         last_(std::move(last)),
@@ -113,6 +120,12 @@ class WaitingPut final : public Waiter {
 
  private:
   Progress Try(bool may_wait, absl::Time now) {
+    if (const absl::Status term = TermOutcome(core_, unsaved_); !term.ok()) {
+      if (may_wait && absl::IsDeadlineExceeded(term)) return Progress::kOther;
+      AbortGrants(core_, request_.header(), last_, now);
+      std::move(done_)(term, {});
+      return Progress::kDone;
+    }
     absl::StatusOr<PutAttempt> attempt =
         TryPuts(core_, request_, may_wait, WireCaller::Touches::kIgnore, now - arrived_at_, now);
     if (!attempt.ok()) {
@@ -129,6 +142,7 @@ class WaitingPut final : public Waiter {
   }
 
   Core& core_;
+  const UnsavedChanges& unsaved_;
   HandlerCounts& counts_;
   const v1::StartPutsRequest request_;
   v1::StartPutsResponse last_;  // of the last attempt
@@ -201,11 +215,21 @@ CallId Handlers::StartPuts(const v1::StartPutsRequest& request, absl::Time now,
     std::move(done)(std::move(status), {});
     return {};
   }
+  const auto wait = [&](v1::StartPutsResponse last, Waiter::Progress progress) {
+    auto waiter = std::make_unique<WaitingPut>(core_, unsaved_, counts_, request, std::move(last),
+                                               now, std::move(done));
+    return waiters_.Add(std::move(waiter), progress, AnswerBy(request.header(), now));
+  };
+  // Seldom: a node has just raised the term.
+  if (!unsaved_.IsSaved(core_.term_saved_by())) {
+    if (!waiters_.full()) return wait({}, Waiter::Progress::kOther);
+    ++counts_.waits_refused;
+    std::move(done)(TooManyWaiters(), {});
+    return {};
+  }
   CallId call;
   if (HasToQueue(request, now)) {
-    call = waiters_.Add(std::make_unique<WaitingPut>(core_, counts_, request,
-                                                     v1::StartPutsResponse(), now, std::move(done)),
-                        Waiter::Progress::kSpace, AnswerBy(request.header(), now));
+    call = wait({}, Waiter::Progress::kSpace);
     waiters_.MarkSpace();
     return call;
   }
@@ -222,10 +246,7 @@ CallId Handlers::StartPuts(const v1::StartPutsRequest& request, absl::Time now,
     CountRefusals(attempt->response, counts_);
     std::move(done)(absl::OkStatus(), std::move(attempt->response));
   } else {
-    call = waiters_.Add(
-        std::make_unique<WaitingPut>(core_, counts_, request, std::move(attempt->response), now,
-                                     std::move(done)),
-        attempt->progress, AnswerBy(request.header(), now));
+    call = wait(std::move(attempt->response), attempt->progress);
   }
   Settle(now);
   return call;

@@ -50,6 +50,10 @@ void SessionTable::TellTerm() {
   for (NodeSession* session : open_) session->TellTerm();
 }
 
+void SessionTable::FinishRegistrations(absl::Time now) {
+  for (NodeSession* session : open_) session->FinishRegister(now);
+}
+
 void SessionTable::Tick(absl::Time now) {
   for (NodeSession* session : open_) session->Tick(now);
 }

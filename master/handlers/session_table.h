@@ -11,6 +11,7 @@
 #include "master/core/node_commands.h"
 #include "master/handlers/counts.h"
 #include "master/handlers/options.h"
+#include "master/handlers/unsaved_changes.h"
 
 namespace moonpool::master {
 
@@ -19,8 +20,8 @@ class NodeSession;
 // Externally serialised, with its sessions.
 class SessionTable {
  public:
-  SessionTable(const HandlersOptions& options, HandlerCounts& counts)
-      : options_(options), counts_(counts) {}
+  SessionTable(const HandlersOptions& options, HandlerCounts& counts, const UnsavedChanges& unsaved)
+      : options_(options), counts_(counts), unsaved_(unsaved) {}
 
   void Add(NodeSession& session) { open_.push_back(&session); }
   void Remove(NodeSession& session);
@@ -34,6 +35,8 @@ class SessionTable {
   // Ends its session.
   void RegisterAnew(NodeId node, absl::Time now);
   void TellTerm();
+  // A write to the meta store has ended: some may be told that they are registered.
+  void FinishRegistrations(absl::Time now);
   void Tick(absl::Time now);
   void EndAll(const absl::Status& status, absl::Time now);
 
@@ -41,10 +44,12 @@ class SessionTable {
   bool full() const { return open_.size() >= options_.max_sessions; }
   const HandlersOptions& options() const { return options_; }
   HandlerCounts& counts() { return counts_; }
+  const UnsavedChanges& unsaved() const { return unsaved_; }
 
  private:
   const HandlersOptions& options_;
   HandlerCounts& counts_;
+  const UnsavedChanges& unsaved_;
   std::vector<NodeSession*> open_;  // in order of age, so that equal runs stay equal
   absl::flat_hash_map<NodeId, NodeSession*> by_node_;
 };

@@ -76,6 +76,10 @@ ServiceMetrics::ServiceMetrics(metrics::Registry& r)
       inventories_retaken_(
           r.AddCounter("moonpool_master_inventories_retaken_total",
                        "Inventories asked for since a node had more to forget than is listed.")),
+      meta_writes_(
+          r.AddCounter("moonpool_master_meta_writes_total", "Batches for the meta store.")),
+      meta_failures_(r.AddCounter("moonpool_master_meta_failures_total",
+                                  "Batches that the meta store did not take; repeated later.")),
       objects_(r.AddGauge("moonpool_master_objects", "Objects in the index.")),
       used_bytes_(
           r.AddGauge("moonpool_master_used_bytes", "Bytes in use: live, granted and condemned.")),
@@ -92,6 +96,8 @@ ServiceMetrics::ServiceMetrics(metrics::Registry& r)
       nodes_known_(r.AddGauge("moonpool_master_nodes_known", "Nodes that are up or may return.")),
       sessions_(r.AddGauge("moonpool_master_sessions", "Streams of nodes, registered or not.")),
       waiters_(r.AddGauge("moonpool_master_waiters", "Calls that wait now.")),
+      unsaved_(r.AddGauge("moonpool_master_unsaved_changes",
+                          "Changes that the meta store has not taken yet.")),
       term_(r.AddGauge("moonpool_master_term", "Number of this leadership.")) {}
 
 void ServiceMetrics::Publish(const Handlers& handlers, const StatusResult& status) {
@@ -110,6 +116,7 @@ void ServiceMetrics::Publish(const Handlers& handlers, const StatusResult& statu
   nodes_known_.Set(status.nodes_known);
   sessions_.Set(static_cast<double>(handlers.session_count()));
   waiters_.Set(static_cast<double>(handlers.waiter_count()));
+  unsaved_.Set(static_cast<double>(handlers.unsaved_count()));
   term_.Set(status.term.value);
 }
 
@@ -131,6 +138,8 @@ void ServiceMetrics::PublishCounts(const HandlerCounts& now) {
   protocol_errors_.Increment(now.protocol_errors - before.protocol_errors);
   commands_sent_.Increment(now.commands_sent - before.commands_sent);
   commands_dropped_.Increment(now.commands_dropped - before.commands_dropped);
+  meta_writes_.Increment(now.meta_writes - before.meta_writes);
+  meta_failures_.Increment(now.meta_failures - before.meta_failures);
   PublishReasons("moonpool_master_keys_missed_total", "Keys that were looked for and not found.",
                  now.misses, before.misses);
   PublishReasons("moonpool_master_puts_refused_total", "Puts that got no grant.", now.refused,

@@ -74,6 +74,8 @@ class ServiceMetrics {
   metrics::Counter& losses_;
   metrics::Counter& adoptions_;
   metrics::Counter& inventories_retaken_;
+  metrics::Counter& meta_writes_;
+  metrics::Counter& meta_failures_;
 
   metrics::Gauge& objects_;
   metrics::Gauge& used_bytes_;
@@ -88,6 +90,7 @@ class ServiceMetrics {
   metrics::Gauge& nodes_known_;
   metrics::Gauge& sessions_;
   metrics::Gauge& waiters_;
+  metrics::Gauge& unsaved_;
   metrics::Gauge& term_;
 };
 

@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "common/status_macros.h"
 #include "master/service/client_service.h"
+#include "master/service/meta_writer.h"
 #include "master/service/metrics.h"
 #include "master/service/session_service.h"
 #include "master/service/shared_handlers.h"
@@ -54,7 +55,10 @@ class MasterServer::Edge {
  public:
   Edge(const HandlersOptions& options, std::unique_ptr<Core> core, const Dependencies& with)
       : metrics_(with.registry),
-        handlers_(std::move(core), options, with.clock, metrics_),
+        writer_(with.store == nullptr ? nullptr
+                                      : std::make_unique<MetaWriter>(*with.store, with.clock,
+                                                                     with.logger, with.registry)),
+        handlers_(std::move(core), options, with.clock, metrics_, writer_.get()),
         client_(ServiceContext{handlers_, with.clock}, with.registry),
         operator_(ServiceContext{handlers_, with.clock}, with.registry),
         session_(handlers_, with.clock, with.registry, with.logger) {}
@@ -93,6 +97,7 @@ class MasterServer::Edge {
 
  private:
   ServiceMetrics metrics_;
+  const std::unique_ptr<MetaWriter> writer_;
   SharedHandlers handlers_;
   ClientService client_;
   OperatorService operator_;

@@ -19,6 +19,7 @@
 #include "common/metrics/metrics.h"
 #include "master/core/core.h"
 #include "master/handlers/options.h"
+#include "master/meta/meta_store.h"
 
 namespace moonpool::master {
 
@@ -41,6 +42,7 @@ class MasterServer {
     const Clock& clock;
     metrics::Registry& registry;
     const Logger& logger;
+    MetaStore* store = nullptr;  // of a core that keeps durable state
   };
   MasterServer(ServerOptions options, const HandlersOptions& handlers, std::unique_ptr<Core> core,
                Dependencies dependencies);

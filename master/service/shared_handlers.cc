@@ -17,9 +17,10 @@ constexpr absl::Duration kPublishInterval = absl::Milliseconds(250);
 }  // namespace
 
 SharedHandlers::SharedHandlers(std::unique_ptr<Core> core, const HandlersOptions& options,
-                               const Clock& clock, ServiceMetrics& metrics)
+                               const Clock& clock, ServiceMetrics& metrics, MetaWriter* writer)
     : clock_(clock),
       metrics_(metrics),
+      writer_(writer),
       core_(std::move(core)),
       handlers_(*core_, options, clock.Now()) {}
 
@@ -37,12 +38,34 @@ void SharedHandlers::Run(absl::FunctionRef<void(Handlers&, absl::Time)> call) {
     // Read under the lock: the time line of the core never goes back.
     const absl::Time now = clock_.Now();
     call(handlers_, now);
+    PostWrite(now);
     actions.swap(posted_);
     if (handlers_.NextWakeup() < timer_due_) timer_wakes_.Signal();
     held = clock_.Now() - now;
   }
   metrics_.lock_held.Observe(held);
   for (Action& action : actions) std::move(action)();
+}
+
+void SharedHandlers::PostWrite(absl::Time now) {
+  if (writer_ == nullptr || is_writing_ || is_stopping_) return;
+  std::optional<MetaBatch> batch = handlers_.TakeWrite(now);
+  if (!batch.has_value()) return;
+  is_writing_ = true;
+  Post([this, write = *std::move(batch)]() mutable { Write(std::move(write)); });
+}
+
+void SharedHandlers::Write(MetaBatch batch) {
+  writer_->Write(std::move(batch), [this](const absl::Status& status) {
+    Run([&](Handlers& handlers, absl::Time now) { handlers.OnWritten(status, now); });
+    std::optional<MetaBatch> next;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!is_stopping_) next = handlers_.TakeWrite(clock_.Now());
+      is_writing_ = next.has_value();  // the last use of *this when there is none
+    }
+    if (next.has_value()) Write(*std::move(next));
+  });
 }
 
 void SharedHandlers::Post(Action action) {
@@ -58,13 +81,14 @@ void SharedHandlers::Start() {
 }
 
 void SharedHandlers::Stop() {
-  if (!timer_.joinable()) return;
   {
     absl::MutexLock lock(&mutex_);
     is_stopping_ = true;
     timer_wakes_.Signal();
+    // The store ends every write that it was given.
+    mutex_.Await(absl::Condition(this, &SharedHandlers::is_not_writing));
   }
-  timer_.join();
+  if (timer_.joinable()) timer_.join();
 }
 
 void SharedHandlers::RunTimer() {

@@ -25,6 +25,7 @@
 #include "common/clock.h"
 #include "master/core/core.h"
 #include "master/handlers/handlers.h"
+#include "master/service/meta_writer.h"
 #include "master/service/metrics.h"
 
 namespace moonpool::master {
@@ -34,9 +35,9 @@ class SharedHandlers {
  public:
   using Action = absl::AnyInvocable<void() &&>;
 
-  // `clock` and `metrics` are borrowed.
+  // All borrowed but the core. `writer` may be nullptr where the core keeps no durable state.
   SharedHandlers(std::unique_ptr<Core> core, const HandlersOptions& options, const Clock& clock,
-                 ServiceMetrics& metrics);
+                 ServiceMetrics& metrics, MetaWriter* writer = nullptr);
   ~SharedHandlers();
   SharedHandlers(const SharedHandlers&) = delete;
   SharedHandlers& operator=(const SharedHandlers&) = delete;
@@ -52,13 +53,20 @@ class SharedHandlers {
 
   // The "timer" thread: ticks, and brings the metrics up to date.
   void Start();
-  void Stop();  // idempotent
+  // Waits for the end of a write to the meta store, after which there is no other. Idempotent.
+  void Stop();
 
  private:
   void RunTimer();
+  // What there is to be written goes to the meta store once the lock is released.
+  void PostWrite(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // And then the next, on whatever thread the store says that it is done.
+  void Write(MetaBatch batch);
+  bool is_not_writing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !is_writing_; }
 
   const Clock& clock_;
   ServiceMetrics& metrics_;
+  MetaWriter* const writer_;
   absl::Mutex mutex_;
   absl::CondVar timer_wakes_;
   const std::unique_ptr<Core> core_ ABSL_PT_GUARDED_BY(mutex_);
@@ -66,6 +74,7 @@ class SharedHandlers {
   absl::InlinedVector<Action, 2> posted_ ABSL_GUARDED_BY(mutex_);
   absl::Time timer_due_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_writing_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread timer_;
   std::atomic<int64_t> calls_ = 0;
 };

@@ -49,6 +49,9 @@ class CoreFixture {
  public:
   explicit CoreFixture(CoreOptions options = {}, Term term = Term{7})
       : core(std::move(options), term, Random(42)) {}
+  // One that keeps durable state.
+  CoreFixture(CoreOptions options, const DurableState& left, Term term)
+      : core(std::move(options), term, Random(42), left) {}
 
   // Registers without an inventory.
   NodeHandle Register(RegisterNodeCommand description) {

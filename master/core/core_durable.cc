@@ -1,0 +1,87 @@
+// What outlives the core: what it was given of the masters before, and the changes that are to be
+// kept for those to come.
+#include <algorithm>
+#include <utility>
+
+#include "master/core/core.h"
+#include "master/core/core_state.h"
+
+namespace moonpool::master {
+
+Core::Core(CoreOptions options, Term term, Random random, const DurableState& left)
+    : Core(std::move(options), term, random) {
+  state_->Restore(left);
+}
+
+ChangeNumber Core::term_saved_by() const { return state_->term_saved_by; }
+
+ChangeNumber Core::strike_saved_by() const { return state_->strike_saved_by; }
+
+void CoreState::Restore(const DurableState& left) {
+  keeps_state = true;
+  for (const DurableNamespace& known : left.namespaces) namespaces.Restore(known);
+  is_registry_closed = left.is_registry_closed;
+  is_registry_to_close = !is_registry_closed;
+  for (const DurableNode& node : left.nodes) {
+    registry[node.name] =
+        RegisteredNode{.incarnation = node.incarnation, .given_up_to = node.given_up_to};
+  }
+}
+
+ChangeNumber CoreState::Save(DurableChange change) {
+  if (!keeps_state) return 0;
+  unsaved.push_back(std::move(change));
+  return ++saved_changes;
+}
+
+ChangeNumber CoreState::RegisteredBy(const RegisterNodeCommand& node) const {
+  const auto known = registry.find(node.name);
+  const ChangeNumber saved_by = known == registry.end() ? 0 : known->second.saved_by;
+  return std::max(term_saved_by, saved_by);
+}
+
+bool CoreState::IsRegistered(const RegisterNodeCommand& node) const {
+  const auto known = registry.find(node.name);
+  return known != registry.end() && known->second.incarnation == node.incarnation;
+}
+
+Generation CoreState::GivenUpTo(const RegisterNodeCommand& node) const {
+  if (!keeps_state) return {};
+  if (IsRegistered(node)) return registry.at(node.name).given_up_to;
+  const bool may_be_unknown = !is_registry_closed && !nodes.ReadmitAt(node).has_value();
+  return may_be_unknown ? Generation{} : Generation::Of(term, counter);
+}
+
+void CoreState::Enlist(const RegisterNodeCommand& node, Generation given_up_to) {
+  if (!keeps_state || IsRegistered(node)) return;
+  const bool is_another = registry.contains(node.name);
+  if (!is_another && registry.size() >= options.max_nodes) {
+    // One that this master has never met, or has released.
+    const auto absent = std::find_if(registry.begin(), registry.end(), [&](const auto& known) {
+      return !nodes.by_name().contains(known.first);
+    });
+    if (absent != registry.end()) {
+      Strike(std::string(absent->first), absent->second.incarnation);
+    }
+  }
+  const ChangeNumber saved_by = Save(
+      DurableNode{.name = node.name, .incarnation = node.incarnation, .given_up_to = given_up_to});
+  if (is_another) strike_saved_by = saved_by;
+  registry[node.name] = RegisteredNode{
+      .incarnation = node.incarnation, .given_up_to = given_up_to, .saved_by = saved_by};
+}
+
+void CoreState::Strike(const std::string& name, Incarnation incarnation) {
+  const auto known = registry.find(name);
+  if (known == registry.end() || known->second.incarnation != incarnation) return;
+  strike_saved_by = Save(NodeForgotten{name});
+  registry.erase(known);
+}
+
+void CoreState::CloseRegistry(absl::Time now) {
+  if (!is_registry_to_close || now < started + options.registry_open) return;
+  is_registry_to_close = false;
+  Save(RegistryClosed{});
+}
+
+}  // namespace moonpool::master

@@ -1,0 +1,48 @@
+#include "master/meta/begin_term.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "common/error.h"
+#include "common/status_macros.h"
+
+namespace moonpool::master {
+
+absl::StatusOr<Term> TermAfter(const DurableState& left, Term at_least) {
+  if (left.term.value == std::numeric_limits<uint32_t>::max()) {
+    return MakeError(absl::StatusCode::kDataLoss, ErrorReason::kNotSaved,
+                     absl::StrCat("no term comes after the stored one, ", left.term.value),
+                     {.hint = "the meta store is broken: restore it from a backup"});
+  }
+  return Term{std::max(left.term.value + 1, at_least.value)};
+}
+
+absl::StatusOr<BegunTerm> BeginTerm(MetaStore& store, Term at_least, const Clock& clock,
+                                    absl::Time deadline) {
+  ASSIGN_OR_RETURN(const std::vector<MetaRecord> records, store.Load(deadline));
+  BegunTerm begun{.term = {}, .left = DecodeRecords(records)};
+  ASSIGN_OR_RETURN(begun.term, TermAfter(begun.left.state, at_least));
+  struct Outcome {
+    absl::Status status;
+    absl::Notification is_known;
+  };
+  // Shared: the store may still say it after the deadline.
+  const auto outcome = std::make_shared<Outcome>();
+  store.Write({EncodeChange(begun.term)}, [outcome](absl::Status status) {
+    outcome->status = std::move(status);
+    outcome->is_known.Notify();
+  });
+  if (!outcome->is_known.WaitForNotificationWithTimeout(deadline - clock.Now())) {
+    return MakeError(absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline,
+                     "the meta store did not say in time that the new term is durable",
+                     {.hint = "look at the disk of --meta-dir"});
+  }
+  RETURN_IF_ERROR(outcome->status);
+  return begun;
+}
+
+}  // namespace moonpool::master
