@@ -30,8 +30,6 @@ constexpr Known kKnown[] = {
     {"Peer name", EtcdErrorKind::kElsewhere, StatusCode::kUnavailable,
      ErrorReason::kPeerUnreachable,
      "its certificate is for another name; use an endpoint that the certificate names"},
-    {"wrong version number", EtcdErrorKind::kElsewhere, StatusCode::kUnavailable,
-     ErrorReason::kPeerUnreachable, "that port speaks no TLS; set no CA, or turn TLS on in etcd"},
     {"user name is empty", EtcdErrorKind::kLogin, StatusCode::kUnauthenticated,
      ErrorReason::kBadArgument, "etcd has authentication on; set a user and its password file"},
     {"revision of auth store is old", EtcdErrorKind::kLogin, StatusCode::kUnauthenticated,
