@@ -32,7 +32,7 @@ ALLOWED = {
     "transport/sim": {"common", "common/metrics", "transport"},
     "master/core/eviction": {"common"},
     "master/core": {"common", "master/core/eviction"},
-    "master/meta": {"common", "master/core"},
+    "master/meta": {"common", "master/core", "master/election", "master/etcd"},
     "master/etcd": {"common", "common/config", "proto", "grpc"},
     "master/election": {"common", "common/config", "common/metrics", "master/etcd"},
     "master/handlers": {"common", "common/rpc", "master/core", "master/core/eviction", "proto"},

@@ -54,24 +54,29 @@ grpc::Status Unasked() { return grpc::Status(grpc::StatusCode::UNAVAILABLE, "end
 // and gone, once whoever waited for it has been told.
 class OpenCalls {
  public:
-  void Add(grpc::ClientContext& context) {
+  void Add(const std::shared_ptr<grpc::ClientContext>& context) {
     absl::MutexLock lock(&mutex_);
     ++count_;
-    contexts_.insert(&context);
-    if (is_cancelled_) context.TryCancel();
+    contexts_.insert(context);
+    if (is_cancelled_) context->TryCancel();  // takes effect when the call starts
   }
-  void Release(grpc::ClientContext& context) {
+  void Release(const std::shared_ptr<grpc::ClientContext>& context) {
     absl::MutexLock lock(&mutex_);
-    contexts_.erase(&context);
+    contexts_.erase(context);
   }
   void Gone() {
     absl::MutexLock lock(&mutex_);
     --count_;
   }
   void CancelAll() {
-    absl::MutexLock lock(&mutex_);
-    is_cancelled_ = true;
-    for (grpc::ClientContext* context : contexts_) context->TryCancel();
+    absl::flat_hash_set<std::shared_ptr<grpc::ClientContext>> contexts;
+    {
+      absl::MutexLock lock(&mutex_);
+      is_cancelled_ = true;
+      contexts = contexts_;
+    }
+    // Not under the lock: the end of a call may be told from within, and takes it.
+    for (const auto& context : contexts) context->TryCancel();
   }
   void AwaitNone() {
     absl::MutexLock lock(&mutex_);
@@ -83,7 +88,8 @@ class OpenCalls {
   absl::Mutex mutex_;
   bool is_cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   size_t count_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::flat_hash_set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mutex_);
+  // Shared with the calls, so that one that ends meanwhile can still be cancelled.
+  absl::flat_hash_set<std::shared_ptr<grpc::ClientContext>> contexts_ ABSL_GUARDED_BY(mutex_);
 };
 
 // What all calls have in common.
@@ -93,15 +99,15 @@ struct CallFrame {
       : address(endpoint), open(calls) {
     const int64_t micros =
         absl::ToInt64Microseconds(std::clamp(timeout, absl::ZeroDuration(), absl::Hours(24)));
-    context.set_deadline(
+    context->set_deadline(
         gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_micros(micros, GPR_TIMESPAN)));
-    if (!token.empty()) context.AddMetadata("token", token);
+    if (!token.empty()) context->AddMetadata("token", token);
     open.Add(context);
   }
 
   const std::string& address;  // of the endpoint, which waits for its calls
   OpenCalls& open;
-  grpc::ClientContext context;
+  const std::shared_ptr<grpc::ClientContext> context = std::make_shared<grpc::ClientContext>();
 };
 
 template <typename Value>
@@ -136,7 +142,7 @@ void StartUnary(UnaryCall<Wire, WireAnswer>* call, Stub* stub,
                                     std::function<void(grpc::Status)>),
                 Read read, Done done) {
   const auto shared_done = std::make_shared<Done>(std::move(done));  // std::function copies
-  (stub->*start)(&call->frame.context, &call->wire, &call->answer,
+  (stub->*start)(call->frame.context.get(), &call->wire, &call->answer,
                  [call, read, shared_done](const grpc::Status& status) {
                    EtcdOutcome<Value> outcome = status.ok()
                                                     ? EtcdOutcome<Value>{read(call->answer)}
@@ -170,7 +176,7 @@ class StreamCall final : public grpc::ClientBidiReactor<Wire, WireAnswer> {
     if (!ok) return;
     if (!IsAnswer(incoming_)) return this->StartRead(&incoming_);
     has_answer_ = true;
-    frame.context.TryCancel();
+    frame.context->TryCancel();
   }
   void OnDone(const grpc::Status& status) override {
     EtcdOutcome<EtcdAnswer> outcome =
@@ -233,7 +239,7 @@ struct EtcdEndpoint::Starter {
                                   grpc::ClientBidiReactor<Wire, WireAnswer>*)) {
     auto* call = new StreamCall<Asked, Wire, WireAnswer>(asked, std::move(done), address, rep.open,
                                                          token, timeout);
-    (stub->*start)(&call->frame.context, call);
+    (stub->*start)(call->frame.context.get(), call);
     call->Start();
   }
 

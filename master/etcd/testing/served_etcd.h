@@ -32,6 +32,10 @@ class ServedEtcd final : public Etcd {
     absl::StatusOr<EtcdAnswer> answer;
     {
       absl::MutexLock lock(&mutex_);
+      if (is_holding_) {
+        held_.emplace_back(std::move(request), std::move(done));
+        return;
+      }
       const Fate fate = oracle_ ? oracle_(request) : Fate::kServed;
       const auto* await = std::get_if<EtcdAwaitChange>(&request);
       if (fate != Fate::kRefused && await != nullptr && !etcd_.HasChanged(*await)) {
@@ -45,6 +49,20 @@ class ServedEtcd final : public Etcd {
     WakeWaits();
   }
 
+  // From now on calls wait, until Release.
+  void Hold() {
+    absl::MutexLock lock(&mutex_);
+    is_holding_ = true;
+  }
+  void Release() {
+    std::vector<std::pair<EtcdRequest, Done>> held;
+    {
+      absl::MutexLock lock(&mutex_);
+      is_holding_ = false;
+      held.swap(held_);
+    }
+    for (auto& [request, done] : held) Call(std::move(request), {}, std::move(done));
+  }
   void SetOracle(Oracle oracle) {
     absl::MutexLock lock(&mutex_);
     oracle_ = std::move(oracle);
@@ -88,6 +106,8 @@ class ServedEtcd final : public Etcd {
   FakeEtcd etcd_ ABSL_GUARDED_BY(mutex_);
   Oracle oracle_ ABSL_GUARDED_BY(mutex_);
   std::vector<Wait> waits_ ABSL_GUARDED_BY(mutex_);
+  bool is_holding_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::pair<EtcdRequest, Done>> held_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace moonpool::master
