@@ -14,8 +14,9 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from tree import bans, includes, sizes, source  # noqa: E402
 
 # Folder -> what it may include, itself aside. The longest folder that holds a file decides, and a
-# row speaks for the subfolders that have none of their own. "proto" is moonpool/v1/*.pb.h, "grpc"
-# is gRPC's own headers and the generated stubs. Tests may also include all of their top folder.
+# row speaks for the subfolders that have none of their own. "proto" is moonpool/v1/*.pb.h and
+# etcd/*.pb.h, "grpc" is gRPC's own headers and the generated stubs. Tests may also include all of
+# their top folder.
 ALLOWED = {
     "common": {"proto"},
     "common/config": {"common"},
@@ -31,7 +32,9 @@ ALLOWED = {
     "transport/sim": {"common", "common/metrics", "transport"},
     "master/core/eviction": {"common"},
     "master/core": {"common", "master/core/eviction"},
-    "master/meta": {"common", "master/core"},
+    "master/meta": {"common", "master/core", "master/election", "master/etcd"},
+    "master/etcd": {"common", "common/config", "proto", "grpc"},
+    "master/election": {"common", "common/config", "common/metrics", "master/etcd"},
     "master/handlers": {
         "common", "common/rpc", "master/core", "master/core/eviction", "master/meta", "proto"},
     "master": {"common/*", "master/*", "proto", "grpc"},
@@ -54,6 +57,7 @@ ALLOWED = {
 DETERMINISTIC = (
     "master/core",
     "master/handlers",
+    "master/election",
     "storage_node/pool",
     "storage_node/serve",
     "storage_node/link",

@@ -4,8 +4,8 @@ import os
 import re
 
 INCLUDE = re.compile(r'\s*#\s*include\s+(["<])([^">]+)[">]')
-PROTO = re.compile(r"moonpool/v1/\w+\.pb\.h$")
-GRPC = re.compile(r"(moonpool/v1/\w+\.grpc\.pb\.h|grpc(pp)?/.*)$")
+PROTO = re.compile(r"(moonpool/v1|etcd)/\w+\.pb\.h$")
+GRPC = re.compile(r"((moonpool/v1|etcd)/\w+\.grpc\.pb\.h|grpc(pp)?/.*)$")
 
 
 def includes_of(file):

@@ -1,0 +1,92 @@
+// The thread `election`: keeps this master in the election.
+//
+//   ElectionThread election(std::make_unique<Election>(...), etcd, clock, on_event);
+//   election.Start();
+//   ... election.leadership().ReignAt(now) with each request
+//   election.Stop();     // resigns: the next master leads at once
+//
+// Nothing else runs on it, so a renewal of the lease is late only when the machine is, or etcd.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "common/clock.h"
+#include "common/types.h"
+#include "master/election/election.h"
+#include "master/etcd/etcd.h"
+
+namespace moonpool::master {
+
+class ElectionThread {
+ public:
+  // Called on the thread, in order. It must not block for long: the lease is renewed on the same
+  // thread. It may call anything here but Start and Stop.
+  using OnEvent = std::function<void(const ElectionEvent&)>;
+
+  // `election` is not used by anybody else between Start and Stop. Borrows etcd, whose calls may
+  // outlive this, and the clock.
+  ElectionThread(std::unique_ptr<Election> election, Etcd& etcd, const Clock& clock,
+                 OnEvent on_event);
+  ~ElectionThread();
+  ElectionThread(const ElectionThread&) = delete;
+  ElectionThread& operator=(const ElectionThread&) = delete;
+
+  void Start();
+  // Resigns, which takes at most half a lease, and joins. Idempotent.
+  void Stop();
+
+  // --- Any thread.
+
+  const Leadership& leadership() const { return election_->leadership(); }
+  // This leader's term is to become at least this one; an event says when it is.
+  void RaiseTerm(Term at_least);
+  // Whom to call instead of this master; "" when it leads, or nobody is known to.
+  std::string leader() const;
+  // One line for people: "leading in term 7", "following 10.0.0.1:7400", "looking: why not".
+  std::string Describe() const;
+
+ private:
+  // What happened, on its way to the thread. Shared with the calls under way, of which there are
+  // at most three; that bounds it.
+  struct Inbox {
+    absl::Mutex mutex;
+    std::vector<std::pair<uint64_t, absl::StatusOr<EtcdAnswer>>> answers ABSL_GUARDED_BY(mutex);
+    Term raise_to ABSL_GUARDED_BY(mutex);
+    bool is_stopping ABSL_GUARDED_BY(mutex) = false;
+  };
+  struct Mail {
+    std::vector<std::pair<uint64_t, absl::StatusOr<EtcdAnswer>>> answers;
+    Term raise_to;
+    bool is_stopping = false;
+  };
+
+  void Run();
+  Mail TakeMail(absl::Time until);
+  void CarryOut(ElectionOutput out);
+  void Publish();
+
+  const std::unique_ptr<Election> election_;
+  Etcd& etcd_;
+  const Clock& clock_;
+  const OnEvent on_event_;
+  const std::shared_ptr<Inbox> inbox_;
+
+  mutable absl::Mutex mutex_;
+  ElectionState state_ ABSL_GUARDED_BY(mutex_) = ElectionState::kLooking;
+  Term term_ ABSL_GUARDED_BY(mutex_);
+  std::string leader_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+
+  std::thread thread_;
+};
+
+}  // namespace moonpool::master
