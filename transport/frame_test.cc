@@ -105,6 +105,16 @@ TEST_F(FrameTest, SealThatLiesAboutItsNamesIsRefused) {
   }
 }
 
+// Everything that is sealed is reported to the master by name, in a proto `string`.
+TEST_F(FrameTest, SealWithANamespaceThatIsNoNameIsRefused) {
+  for (const char* const name : {"\xff\xfe", "two words", "a\nb"}) {
+    SealRecord record = LongestRecord();
+    record.name_space = name;
+    EXPECT_THAT(ParseRequest(EncodeSeal(1, record, buffer.data())),
+                Fails(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument));
+  }
+}
+
 TEST_F(FrameTest, HeadersOutOfBoundsAreRefused) {
   const size_t size =
       EncodeExtentRequest(FrameType::kWrite, 0, 9, {kGeneration, kExtent}, buffer.data());

@@ -2,24 +2,14 @@
 
 #include <algorithm>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
-#include "common/types.h"
+#include "common/names.h"
+#include "common/status_macros.h"
 
 namespace moonpool::master {
 namespace {
-
-bool IsNameCharacter(char c) {
-  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '/' ||
-         c == '-' || c == ':' || c == '@' || c == '+';
-}
-
-bool IsName(absl::string_view name) {
-  return !name.empty() && name.size() <= kMaxNamespaceBytes &&
-         std::all_of(name.begin(), name.end(), IsNameCharacter);
-}
 
 absl::Status Unknown(absl::string_view name) {
   return MakeError(
@@ -58,11 +48,7 @@ absl::StatusOr<std::string> NamespaceTable::Open(absl::string_view name,
     record.fingerprint = std::string(fingerprint);  // nodes brought it without one
     return record.fingerprint;
   }
-  if (!IsName(name)) {
-    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
-                     absl::StrCat("\"", absl::CHexEscape(name), "\" is no name for a namespace"),
-                     {.hint = "1 to 255 letters, digits and any of . _ / - : @ +"});
-  }
+  RETURN_IF_ERROR(CheckNamespaceName(name));
   if (fingerprint.empty()) return Unknown(name);
   const std::optional<NamespaceId> id = Add(name);
   if (!id.has_value()) {
@@ -85,7 +71,7 @@ std::optional<NamespaceId> NamespaceTable::FindOrAdd(absl::string_view name) {
   if (name.empty()) return NamespaceId{0};
   const auto known = by_name_.find(name);
   if (known != by_name_.end()) return known->second;
-  return IsName(name) ? Add(name) : std::nullopt;
+  return IsNamespaceName(name) ? Add(name) : std::nullopt;
 }
 
 std::optional<NamespaceId> NamespaceTable::Add(absl::string_view name) {
