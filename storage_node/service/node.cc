@@ -162,10 +162,12 @@ void Node::StartLink() {
   options.backoff_max = options_.backoff_max;
   auto link = std::make_unique<MasterLink>(identity_, options, *index_, link_metrics_,
                                            Random(EntropySeed()), dependencies_.logger);
-  link_ = std::make_unique<LinkThread>(std::move(link), dependencies_.clock, [this] {
-    pool_metrics_.Update(*index_);
-    for (DataServer& each : servers_) each.metrics.Update(each.server->counters());
-  });
+  link_ = std::make_unique<LinkThread>(std::move(link), dependencies_.clock, dependencies_.logger,
+                                       [this] {
+                                         pool_metrics_.Update(*index_);
+                                         for (DataServer& each : servers_)
+                                           each.metrics.Update(each.server->counters());
+                                       });
   index_->seal_reports().SetOnPending([this] { link_->Wake(); });
   link_->Start();
 }
