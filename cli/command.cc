@@ -51,8 +51,7 @@ void AddConnectionOptions(CLI::App& app, Session& session) {
       ->check(Accepts([](const std::string& text) { return ParseHostPort(text).status(); }))
       ->type_name("HOST:PORT")
       ->group("Connection");
-  AddTextOption(app, "--namespace", &session.name_space, "The keys' namespace [default]")
-      ->type_name("NAME")
+  AddNamespaceOption(app, "--namespace", &session.name_space, "The keys' namespace [default]")
       ->group("Connection");
   AddTimeoutOption(app, "--timeout", &session.timeout, "Of every call to the pool [10s]")
       ->group("Connection");

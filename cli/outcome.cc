@@ -4,7 +4,10 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "cli/command.h"
+#include "cli/output/wrap.h"
 #include "common/error.h"
 #include "common/standard_files.h"
 
@@ -13,6 +16,13 @@ namespace {
 
 std::string DumpJson(const nlohmann::ordered_json& json) {
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// Line by line: the last words of a child program are some.
+std::string PrintableLines(absl::string_view text) {
+  return absl::StrJoin(
+      absl::StrSplit(text, '\n'), "\n",
+      [](std::string* out, absl::string_view line) { absl::StrAppend(out, Printable(line)); });
 }
 
 void PrintJsonError(const Session& session, const absl::Status& status) {
@@ -34,7 +44,7 @@ int ExitCodeOf(const absl::Status& status) {
 }
 
 int Fail(const Session& session, const absl::Status& status) {
-  std::fprintf(stderr, "moonpool: %s\n", Describe(status).c_str());
+  std::fprintf(stderr, "moonpool: %s\n", PrintableLines(Describe(status)).c_str());
   PrintJsonError(session, status);
   return ExitCodeOf(status);
 }
@@ -47,7 +57,7 @@ absl::Status UsageError(absl::string_view message, std::string hint) {
 int FailUsage(const Session& session, const absl::Status& status) {
   const std::string hint = DetailOf(status).value_or(ErrorDetail()).hint;
   const std::string message = absl::StrCat(status.message(), hint.empty() ? "" : "; ", hint);
-  std::fprintf(stderr, "moonpool: %s\n", message.c_str());
+  std::fprintf(stderr, "moonpool: %s\n", Printable(message).c_str());
   PrintJsonError(session, status);
   return kUsage;
 }
