@@ -82,7 +82,7 @@ void DescribeLimits(MasterOptions& options, ConfigTable& table) {
   table.Int("limit.grants", &core.max_open_grants, {1, 1 << 28}, "Open grants.");
   table.Int("limit.leases", &core.max_leases, {0, 1 << 28}, "Leases of one namespace.");
   table.Int("limit.tombstones", &core.max_tombstones, {1, 1 << 28}, "Unconfirmed removals.");
-  table.Int("limit.namespaces", &core.max_namespaces, {1, 1 << 20}, "Namespaces.");
+  table.Int("limit.namespaces", &core.max_namespaces, {1, kMaxNamespaces}, "Namespaces.");
   table.Int("limit.nodes", &core.max_nodes, {1, 1 << 20}, "Nodes, also those that are away.");
   table.Int("limit.sessions", &handlers.max_sessions, {1, 1 << 20}, "Streams of nodes.");
   table.Int("limit.waiters", &handlers.max_waiters, {0, 1 << 20}, "Calls that wait.");

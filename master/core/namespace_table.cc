@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/names.h"
 #include "common/status_macros.h"
+#include "master/core/options.h"
 
 namespace moonpool::master {
 namespace {
@@ -31,7 +32,7 @@ absl::Status Mismatch(absl::string_view name, absl::string_view theirs, absl::st
 }  // namespace
 
 NamespaceTable::NamespaceTable(uint32_t max_namespaces)
-    : max_(std::clamp<uint32_t>(max_namespaces, 1, 0xffff)) {
+    : max_(std::clamp<uint32_t>(max_namespaces, 1, kMaxNamespaces)) {
   Add(kDefault);
 }
 
@@ -54,7 +55,7 @@ absl::StatusOr<std::string> NamespaceTable::Open(absl::string_view name,
   if (!id.has_value()) {
     return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
                      absl::StrCat("there are ", records_.size(), " namespaces, the most allowed"),
-                     {.hint = "raise max_namespaces"});
+                     {.hint = "raise the master's --limit-namespaces"});
   }
   records_[*id].fingerprint = std::string(fingerprint);
   return std::string(fingerprint);
