@@ -14,6 +14,8 @@
 namespace moonpool::cli {
 namespace {
 
+constexpr char kJsonFileHint[] = "name a file that can be written with --json, or leave it out";
+
 std::string DumpJson(const nlohmann::ordered_json& json) {
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -90,18 +92,25 @@ nlohmann::ordered_json StatusToJson(const absl::Status& status) {
 
 void PrintJson(const nlohmann::ordered_json& json) { std::printf("%s\n", DumpJson(json).c_str()); }
 
+absl::Status CheckJsonFile(const std::string& file) {
+  if (file.empty() || file == "-") return absl::OkStatus();
+  FILE* const out = std::fopen(file.c_str(), "a");  // what stands there stays until there is more
+  if (out == nullptr) return FileError(errno, "open", file, kJsonFileHint);
+  std::fclose(out);
+  return absl::OkStatus();
+}
+
 absl::Status WriteJson(const std::string& file, const nlohmann::ordered_json& json) {
   if (file.empty()) return absl::OkStatus();
   if (file == "-") {
     PrintJson(json);
     return absl::OkStatus();
   }
-  constexpr char kHint[] = "name a file that can be written with --json, or leave it out";
   FILE* const out = std::fopen(file.c_str(), "w");
-  if (out == nullptr) return FileError(errno, "open", file, kHint);
+  if (out == nullptr) return FileError(errno, "open", file, kJsonFileHint);
   const std::string text = DumpJson(json) + "\n";
   const bool is_written = std::fwrite(text.data(), 1, text.size(), out) == text.size();
-  if (std::fclose(out) != 0 || !is_written) return FileError(errno, "write", file, kHint);
+  if (std::fclose(out) != 0 || !is_written) return FileError(errno, "write", file, kJsonFileHint);
   return absl::OkStatus();
 }
 

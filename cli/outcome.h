@@ -44,6 +44,8 @@ absl::Status WithoutNotFound(const absl::Status& status, std::string hint);
 // {"code": "NOT_FOUND", "reason": "EVICTED", "message": ..., "hint": ...}; OK: {"code": "OK"}.
 nlohmann::ordered_json StatusToJson(const absl::Status& status);
 void PrintJson(const nlohmann::ordered_json& json);
+// Whether WriteJson will be able to: asked before the work whose result it is. Makes the file.
+absl::Status CheckJsonFile(const std::string& file);
 // To a file; "-" is stdout, empty nothing.
 absl::Status WriteJson(const std::string& file, const nlohmann::ordered_json& json);
 

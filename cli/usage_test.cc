@@ -59,6 +59,10 @@ TEST(Usage, AMasterIsOneWord) {
               HasSubstr("separate masters by commas"));
   EXPECT_THAT(Complaint({"status", "--master", "a:1", "b:2"}),
               HasSubstr("separate masters by commas"));
+  EXPECT_THAT(Complaint({"--master", ",,", "status"}),
+              HasSubstr("--master: the list of masters is empty"));
+  EXPECT_THAT(Complaint({"--master", "", "status"}), HasSubstr("the list of masters is empty"));
+  EXPECT_THAT(Complaint({"--master", "a:1,b", "status"}), HasSubstr("\"b\" is no HOST:PORT"));
   EXPECT_EQ(Complaint({"get", "k", "--master=a:1", "b:2"}),
             "unexpected word \"b:2\"; --master takes one value: separate masters by commas, or "
             "repeat it");

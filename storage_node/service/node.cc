@@ -58,6 +58,9 @@ absl::Status NodeOptions::Validate() const {
   RETURN_IF_ERROR(CheckLabel("--rack", rack));
   RETURN_IF_ERROR(CheckLabel("--host-id", host_id));
   RETURN_IF_ERROR(CheckLabel("--shm-path", shm_path));
+  if (!shm_path.empty() && shm_path[0] != '/') {
+    return Bad("--shm-path is no absolute path", "clients connect from other working directories");
+  }
   ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort(data_listen));
   if (IsEveryAddress(listen.host) && data_advertise.empty()) {
     return Bad(absl::StrCat("--data-listen ", data_listen, " is no address that clients can use"),

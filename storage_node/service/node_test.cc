@@ -196,6 +196,7 @@ TEST(NodeOptions, WhatCannotWorkIsRefused) {
     EXPECT_TRUE(refuses([&](NodeOptions& o) { o.shm_path = "/tmp/" + bytes; }));
     EXPECT_TRUE(refuses([&](NodeOptions& o) { o.data_advertise = bytes + ":1"; }));
   }
+  EXPECT_TRUE(refuses([](NodeOptions& o) { o.shm_path = "relative.sock"; }));
   EXPECT_TRUE(refuses([](NodeOptions& o) { o.data_listen = "0.0.0.0:0"; }));
   EXPECT_TRUE(refuses([](NodeOptions& o) { o.data_listen = "[::]:0"; }));
   EXPECT_TRUE(refuses([](NodeOptions& o) { o.data_advertise = "0.0.0.0:1"; }));
