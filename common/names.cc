@@ -8,10 +8,13 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
+#include "common/status_macros.h"
 #include "common/types.h"
 
 namespace moonpool {
 namespace {
+
+constexpr char kFingerprintMark = '\x1f';  // in no name and in no label
 
 bool IsNamespaceCharacter(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '/' ||
@@ -81,11 +84,40 @@ bool IsLabel(absl::string_view text) {
   return true;
 }
 
+std::string JoinPartNamespace(const PartNamespace& parts) {
+  if (parts.fingerprint.empty()) return std::string(parts.name);
+  return absl::StrCat(parts.name, absl::string_view(&kFingerprintMark, 1), parts.fingerprint);
+}
+
+std::optional<PartNamespace> SplitPartNamespace(absl::string_view text) {
+  if (text.empty()) return PartNamespace{};
+  const size_t mark = text.find(kFingerprintMark);
+  const PartNamespace parts{
+      .name = text.substr(0, mark),
+      .fingerprint = mark == text.npos ? absl::string_view() : text.substr(mark + 1)};
+  const bool has_bare_mark = mark != text.npos && parts.fingerprint.empty();
+  if (!IsNamespaceName(parts.name) || !IsLabel(parts.fingerprint) || has_bare_mark ||
+      text.size() > kMaxNamespaceBytes) {
+    return std::nullopt;
+  }
+  return parts;
+}
+
 absl::Status CheckNamespaceName(absl::string_view text) {
   if (IsNamespaceName(text)) return absl::OkStatus();
   return Refused(
       absl::StrCat(Quoted(text), " is no name for a namespace"),
       absl::StrCat("1 to ", kMaxNamespaceBytes, " letters, digits and any of . _ / - : @ +"));
+}
+
+absl::Status CheckPartNamespace(const PartNamespace& parts) {
+  RETURN_IF_ERROR(CheckNamespaceName(parts.name));
+  RETURN_IF_ERROR(CheckLabel("fingerprint", parts.fingerprint));
+  if (JoinPartNamespace(parts).size() <= kMaxNamespaceBytes) return absl::OkStatus();
+  return Refused(
+      absl::StrCat("the name of a namespace and its fingerprint have ",
+                   parts.name.size() + parts.fingerprint.size(), " bytes"),
+      absl::StrCat("at most ", kMaxNamespaceBytes - 1, " together; a hash of the layout does"));
 }
 
 absl::Status CheckNodeName(absl::string_view text) {

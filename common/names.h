@@ -3,6 +3,9 @@
 // unreadable, and in logs and on terminals.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
@@ -16,8 +19,20 @@ bool IsNodeName(absl::string_view text);
 // control characters, at most kMaxLabelBytes; may be empty.
 bool IsLabel(absl::string_view text);
 
+// What a part says of where it belongs: the name of its namespace and, where that has one, the
+// layout fingerprint, so that whoever learns of the namespace from the part learns both. Written
+// as one text of at most kMaxNamespaceBytes: "name", or "name" 0x1f "fingerprint".
+struct PartNamespace {
+  absl::string_view name;         // empty: the default one
+  absl::string_view fingerprint;  // empty: none
+};
+std::string JoinPartNamespace(const PartNamespace& parts);
+// Borrows `text`. nullopt: no such text.
+std::optional<PartNamespace> SplitPartNamespace(absl::string_view text);
+
 // INVALID_ARGUMENT/BAD_ARGUMENT: what was given, escaped, and what is allowed.
 absl::Status CheckNamespaceName(absl::string_view text);
+absl::Status CheckPartNamespace(const PartNamespace& parts);
 absl::Status CheckNodeName(absl::string_view text);
 // `what` stands before it: "--rack", "fingerprint".
 absl::Status CheckLabel(absl::string_view what, absl::string_view text);

@@ -67,6 +67,36 @@ TEST(Names, ALabelIsPrintableUtf8) {
   }
 }
 
+TEST(Names, APartCarriesNameAndFingerprint) {
+  const std::string long_name(kMaxNamespaceBytes, 'n');
+  const std::string long_fingerprint(kMaxNamespaceBytes - 2, 'f');
+  for (const PartNamespace& parts :
+       {PartNamespace{}, PartNamespace{"default", ""}, PartNamespace{"a", "llama/bf16 tp=8"},
+        PartNamespace{"a", long_fingerprint}, PartNamespace{long_name, ""}}) {
+    const std::string text = JoinPartNamespace(parts);
+    EXPECT_LE(text.size(), kMaxNamespaceBytes);
+    EXPECT_TRUE(parts.name.empty() || CheckPartNamespace(parts).ok());
+    const std::optional<PartNamespace> split = SplitPartNamespace(text);
+    ASSERT_TRUE(split.has_value()) << text;
+    EXPECT_EQ(split->name, parts.name);
+    EXPECT_EQ(split->fingerprint, parts.fingerprint);
+  }
+  for (const std::string& wrong :
+       {std::string("a\x1f"),
+        std::string("\x1f"
+                    "f"),
+        std::string("a\x1f"
+                    "f\x1fg"),
+        std::string("a b"), std::string("a\xff"), std::string("a\x1f\xff"), long_name + "n",
+        "a\x1f" + long_fingerprint + "f"}) {
+    EXPECT_FALSE(SplitPartNamespace(wrong).has_value()) << wrong;
+  }
+  const auto refused = Fails(StatusCode::kInvalidArgument, ErrorReason::kBadArgument);
+  EXPECT_THAT(CheckPartNamespace({"a", long_fingerprint + "f"}), refused);
+  EXPECT_THAT(CheckPartNamespace({"a b", "f"}), refused);
+  EXPECT_THAT(CheckPartNamespace({"a", "\xff"}), refused);
+}
+
 TEST(Names, WhatIsRefusedIsShownEscaped) {
   const auto refused = Fails(StatusCode::kInvalidArgument, ErrorReason::kBadArgument);
   EXPECT_THAT(CheckNamespaceName("ok"), IsOk());

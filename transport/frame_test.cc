@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 
+#include "common/names.h"
 #include "common/testing/status_matchers.h"
 #include "common/version.h"
 #include "transport/wire_bytes.h"
@@ -41,7 +42,7 @@ const Generation kGeneration = Generation::Of(Term{2}, 77);
 SealRecord LongestRecord() {
   SealRecord record;
   record.generation = kGeneration;
-  record.name_space = std::string(kMaxNamespaceBytes, 'n');
+  record.name_space = JoinPartNamespace({"n", std::string(kMaxNamespaceBytes - 2, 'f')});
   record.key = std::string(kMaxKeyBytes, 'k');
   record.parent = std::string(kMaxKeyBytes, 'p');
   record.extent = kExtent;

@@ -51,7 +51,9 @@ absl::Status Validate(const SealRecord& record) {
   }
   // It is reported to the master as it stands here: what a proto `string` cannot hold would make
   // every report of this node unreadable.
-  if (!record.name_space.empty()) RETURN_IF_ERROR(CheckNamespaceName(record.name_space));
+  if (!SplitPartNamespace(record.name_space).has_value()) {
+    return Bad("a part's namespace is a name, or a name and a fingerprint");
+  }
   if (record.part_index >= record.part_count || record.part_count > kMaxPartsPerReplica) {
     return Bad(absl::StrCat("part ", record.part_index, " of ", record.part_count));
   }

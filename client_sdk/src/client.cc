@@ -34,8 +34,7 @@ absl::Status Validate(const ClientOptions& options) {
     }
   }
   // What is no text would make every message that carries it unreadable.
-  RETURN_IF_ERROR(Annotate(CheckNamespaceName(options.name_space), "name_space"));
-  RETURN_IF_ERROR(CheckLabel("fingerprint", options.fingerprint));
+  RETURN_IF_ERROR(CheckPartNamespace({options.name_space, options.fingerprint}));
   RETURN_IF_ERROR(CheckLabel("host_id", options.host_id));
   if (options.timeout <= absl::ZeroDuration()) return BadOption("timeout is not positive");
   if (options.async_threads < 1 || options.async_threads > 256) {

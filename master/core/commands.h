@@ -211,6 +211,7 @@ struct Totals {
   uint64_t removed = 0;
   uint64_t lost = 0;
   uint64_t adopted = 0;
+  uint64_t other_layouts = 0;   // parts of nodes with another fingerprint than their namespace
   uint64_t nodes_given_up = 0;  // since they had too much to forget
 };
 struct StatusResult {

@@ -43,21 +43,22 @@ absl::StatusOr<std::string> NamespaceTable::Open(absl::string_view name,
   if (known != by_name_.end()) {
     NamespaceRecord& record = records_[known->second];
     if (fingerprint.empty() || fingerprint == record.fingerprint) return record.fingerprint;
-    if (!record.fingerprint.empty() || name == kDefault) {
+    // What is stored without one is of some other layout.
+    if (!record.fingerprint.empty() || name == kDefault || record.objects > 0) {
       return Mismatch(name, fingerprint, record.fingerprint);
     }
-    record.fingerprint = std::string(fingerprint);  // nodes brought it without one
+    RETURN_IF_ERROR(CheckPartNamespace({name, fingerprint}));
+    record.fingerprint = std::string(fingerprint);  // a node brought it without one
     return record.fingerprint;
   }
-  RETURN_IF_ERROR(CheckNamespaceName(name));
+  RETURN_IF_ERROR(CheckPartNamespace({name, fingerprint}));
   if (fingerprint.empty()) return Unknown(name);
-  const std::optional<NamespaceId> id = Add(name);
+  const std::optional<NamespaceId> id = Add(name, fingerprint);
   if (!id.has_value()) {
     return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
                      absl::StrCat("there are ", records_.size(), " namespaces, the most allowed"),
                      {.hint = "raise the master's --limit-namespaces"});
   }
-  records_[*id].fingerprint = std::string(fingerprint);
   return std::string(fingerprint);
 }
 
@@ -68,17 +69,29 @@ absl::StatusOr<NamespaceId> NamespaceTable::Resolve(absl::string_view name) cons
   return known->second;
 }
 
-std::optional<NamespaceId> NamespaceTable::FindOrAdd(absl::string_view name) {
-  if (name.empty()) return NamespaceId{0};
-  const auto known = by_name_.find(name);
-  if (known != by_name_.end()) return known->second;
-  return IsNamespaceName(name) ? Add(name) : std::nullopt;
+std::optional<NamespaceTable::Home> NamespaceTable::Find(absl::string_view part_namespace) const {
+  const std::optional<PartNamespace> parts = SplitPartNamespace(part_namespace);
+  if (!parts.has_value()) return std::nullopt;
+  const auto known = by_name_.find(parts->name.empty() ? kDefault : parts->name);
+  if (known == by_name_.end()) return std::nullopt;
+  return Home{.id = known->second,
+              .is_of_its_layout = records_[known->second].fingerprint == parts->fingerprint};
 }
 
-std::optional<NamespaceId> NamespaceTable::Add(absl::string_view name) {
+std::optional<NamespaceTable::Home> NamespaceTable::FindOrAdd(absl::string_view part_namespace) {
+  if (const std::optional<Home> known = Find(part_namespace)) return known;
+  const std::optional<PartNamespace> parts = SplitPartNamespace(part_namespace);
+  if (!parts.has_value()) return std::nullopt;
+  const std::optional<NamespaceId> added = Add(parts->name, parts->fingerprint);
+  return added.has_value() ? std::optional(Home{.id = *added}) : std::nullopt;
+}
+
+std::optional<NamespaceId> NamespaceTable::Add(absl::string_view name,
+                                               absl::string_view fingerprint) {
   if (records_.size() >= max_) return std::nullopt;
   const auto id = static_cast<NamespaceId>(records_.size());
-  records_.push_back(NamespaceRecord{.name = std::string(name)});
+  records_.push_back(
+      NamespaceRecord{.name = std::string(name), .fingerprint = std::string(fingerprint)});
   by_name_.emplace(name, id);
   return id;
 }

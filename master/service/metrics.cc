@@ -73,6 +73,8 @@ ServiceMetrics::ServiceMetrics(metrics::Registry& r)
       losses_(r.AddCounter("moonpool_master_losses_total", "Objects lost with their nodes.")),
       adoptions_(r.AddCounter("moonpool_master_adoptions_total",
                               "Objects learned from nodes and not from a commit.")),
+      other_layouts_(r.AddCounter("moonpool_master_parts_of_other_layouts_total",
+                                  "Parts at nodes that are not of their namespace's layout.")),
       nodes_given_up_(
           r.AddCounter("moonpool_master_nodes_given_up_total",
                        "Nodes whose objects count as lost: they had too much to forget.")),
@@ -147,6 +149,7 @@ void ServiceMetrics::PublishTotals(const Totals& now) {
   removals_.Increment(now.removed - totals_.removed);
   losses_.Increment(now.lost - totals_.lost);
   adoptions_.Increment(now.adopted - totals_.adopted);
+  other_layouts_.Increment(now.other_layouts - totals_.other_layouts);
   nodes_given_up_.Increment(now.nodes_given_up - totals_.nodes_given_up);
   totals_ = now;
 }
