@@ -136,6 +136,8 @@ void PrintText(const Outcome& outcome) {
 }
 
 int Run(const Session& session, const Arguments& arguments, bool has_master) {
+  const absl::Status writable = CheckJsonFile(arguments.json_file);
+  if (!writable.ok()) return Fail(session, writable);
   const auto outcome = Bench(session, arguments, has_master);
   if (!outcome.ok()) return Fail(session, outcome.status());
   if (arguments.json_file != "-") PrintText(*outcome);

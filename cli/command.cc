@@ -5,8 +5,24 @@
 #include "cli/values.h"
 #include "common/config/host_port.h"
 #include "common/error.h"
+#include "common/status_macros.h"
 
 namespace moonpool::cli {
+
+namespace {
+
+std::vector<std::string> MastersOf(const std::string& value) {
+  return absl::StrSplit(value, ',', absl::SkipEmpty());
+}
+
+absl::Status CheckMasters(const std::string& value) {
+  const std::vector<std::string> masters = MastersOf(value);
+  if (masters.empty()) return absl::InvalidArgumentError("the list of masters is empty");
+  for (const std::string& master : masters) RETURN_IF_ERROR(ParseHostPort(master).status());
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Client>> Session::Connect(ClientOptions options) const {
   options.masters = masters;
@@ -44,15 +60,18 @@ CLI::App* AddPoolCommand(CLI::App& app, Session& session, const std::string& nam
 void AddConnectionOptions(CLI::App& app, Session& session) {
   app.add_option_function<std::vector<std::string>>(
          "--master",
-         [&session](const std::vector<std::string>& masters) { session.masters = masters; },
+         [&session](const std::vector<std::string>& values) {
+           session.masters.clear();
+           for (const std::string& value : values) {
+             for (std::string& master : MastersOf(value)) session.masters.push_back(master);
+           }
+         },
          "The masters: repeat, or use commas [127.0.0.1:7400]")
-      ->delimiter(',')
       ->allow_extra_args(false)  // else it swallows the words behind it
-      ->check(Accepts([](const std::string& text) { return ParseHostPort(text).status(); }))
+      ->check(Accepts(CheckMasters))
       ->type_name("HOST:PORT")
       ->group("Connection");
-  AddTextOption(app, "--namespace", &session.name_space, "The keys' namespace [default]")
-      ->type_name("NAME")
+  AddNamespaceOption(app, "--namespace", &session.name_space, "The keys' namespace [default]")
       ->group("Connection");
   AddTimeoutOption(app, "--timeout", &session.timeout, "Of every call to the pool [10s]")
       ->group("Connection");

@@ -50,7 +50,10 @@ absl::Status Serve(Arguments& arguments) {
 int Run(const Session& session, Arguments& arguments) {
   const absl::Status status = Serve(arguments);
   if (absl::IsCancelled(status)) return kOk;
-  return status.ok() ? kOk : Fail(session, status);
+  if (status.ok()) return kOk;
+  const int exit_code = Fail(session, status);
+  return absl::IsInvalidArgument(status) ? kUsage
+                                         : exit_code;  // a daemon refused what it was given
 }
 
 }  // namespace

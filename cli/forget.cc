@@ -26,7 +26,7 @@ void AddForgetCommand(CLI::App& app, Session& session) {
       {"moonpool forget node-2", "Removals stop waiting for it. A node that is up is refused."});
   auto name = std::make_shared<std::string>();
   AddJsonFlag(*command, session);
-  AddTextOption(*command, "NODE", name.get(), "The node's name, as `moonpool nodes` shows it")
+  AddNodeOption(*command, "NODE", name.get(), "The node's name, as `moonpool nodes` shows it")
       ->required()
       ->type_name("");
   command->callback(

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/usage.h"
+#include "common/rpc/protobuf_log.h"
 #include "common/standard_files.h"
 #include "common/version.h"
 
@@ -54,5 +55,6 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   moonpool::HoldStandardFiles();
+  moonpool::SilenceProtobufLog();
   return moonpool::cli::Main(argc, argv);
 }

@@ -4,15 +4,27 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "cli/command.h"
+#include "cli/output/wrap.h"
 #include "common/error.h"
 #include "common/standard_files.h"
 
 namespace moonpool::cli {
 namespace {
 
+constexpr char kJsonFileHint[] = "name a file that can be written with --json, or leave it out";
+
 std::string DumpJson(const nlohmann::ordered_json& json) {
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// Line by line: the last words of a child program are some.
+std::string PrintableLines(absl::string_view text) {
+  return absl::StrJoin(
+      absl::StrSplit(text, '\n'), "\n",
+      [](std::string* out, absl::string_view line) { absl::StrAppend(out, Printable(line)); });
 }
 
 void PrintJsonError(const Session& session, const absl::Status& status) {
@@ -34,7 +46,7 @@ int ExitCodeOf(const absl::Status& status) {
 }
 
 int Fail(const Session& session, const absl::Status& status) {
-  std::fprintf(stderr, "moonpool: %s\n", Describe(status).c_str());
+  std::fprintf(stderr, "moonpool: %s\n", PrintableLines(Describe(status)).c_str());
   PrintJsonError(session, status);
   return ExitCodeOf(status);
 }
@@ -47,7 +59,7 @@ absl::Status UsageError(absl::string_view message, std::string hint) {
 int FailUsage(const Session& session, const absl::Status& status) {
   const std::string hint = DetailOf(status).value_or(ErrorDetail()).hint;
   const std::string message = absl::StrCat(status.message(), hint.empty() ? "" : "; ", hint);
-  std::fprintf(stderr, "moonpool: %s\n", message.c_str());
+  std::fprintf(stderr, "moonpool: %s\n", Printable(message).c_str());
   PrintJsonError(session, status);
   return kUsage;
 }
@@ -80,18 +92,25 @@ nlohmann::ordered_json StatusToJson(const absl::Status& status) {
 
 void PrintJson(const nlohmann::ordered_json& json) { std::printf("%s\n", DumpJson(json).c_str()); }
 
+absl::Status CheckJsonFile(const std::string& file) {
+  if (file.empty() || file == "-") return absl::OkStatus();
+  FILE* const out = std::fopen(file.c_str(), "a");  // what stands there stays until there is more
+  if (out == nullptr) return FileError(errno, "open", file, kJsonFileHint);
+  std::fclose(out);
+  return absl::OkStatus();
+}
+
 absl::Status WriteJson(const std::string& file, const nlohmann::ordered_json& json) {
   if (file.empty()) return absl::OkStatus();
   if (file == "-") {
     PrintJson(json);
     return absl::OkStatus();
   }
-  constexpr char kHint[] = "name a file that can be written with --json, or leave it out";
   FILE* const out = std::fopen(file.c_str(), "w");
-  if (out == nullptr) return FileError(errno, "open", file, kHint);
+  if (out == nullptr) return FileError(errno, "open", file, kJsonFileHint);
   const std::string text = DumpJson(json) + "\n";
   const bool is_written = std::fwrite(text.data(), 1, text.size(), out) == text.size();
-  if (std::fclose(out) != 0 || !is_written) return FileError(errno, "write", file, kHint);
+  if (std::fclose(out) != 0 || !is_written) return FileError(errno, "write", file, kJsonFileHint);
   return absl::OkStatus();
 }
 

@@ -25,7 +25,9 @@ extern const char kExitCodesHelp[];
 // is a namespace that nobody opened: nobody should take either for a miss.
 int ExitCodeOf(const absl::Status& status);
 
-// One line on stderr; with --json also {"error": ...} on stdout. Returns the exit code.
+// One line on stderr, without control characters, whatever names are in it (and the last words of
+// a child program, where it ended); with --json also {"error": ...} on stdout. Returns the exit
+// code.
 int Fail(const Session& session, const absl::Status& status);
 
 // INVALID_ARGUMENT: what is wrong with the command line, and what to write instead.
@@ -42,6 +44,8 @@ absl::Status WithoutNotFound(const absl::Status& status, std::string hint);
 // {"code": "NOT_FOUND", "reason": "EVICTED", "message": ..., "hint": ...}; OK: {"code": "OK"}.
 nlohmann::ordered_json StatusToJson(const absl::Status& status);
 void PrintJson(const nlohmann::ordered_json& json);
+// Whether WriteJson will be able to: asked before the work whose result it is. Makes the file.
+absl::Status CheckJsonFile(const std::string& file);
 // To a file; "-" is stdout, empty nothing.
 absl::Status WriteJson(const std::string& file, const nlohmann::ordered_json& json);
 

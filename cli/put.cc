@@ -1,5 +1,6 @@
 // moonpool put: store a file or standard input.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -43,6 +44,11 @@ absl::Status NoNodes(const v1::GetStatusResponse& pool) {
 absl::StatusOr<std::string> ReadAll(const std::string& file, uint64_t most_bytes) {
   const int fd = file == "-" ? STDIN_FILENO : open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return FileError(errno, "open", file, kFileHint);
+  // Started without a standard input, a library of ours may have taken its number before main().
+  if (struct stat kind = {};
+      fd == STDIN_FILENO && fstat(fd, &kind) == 0 && (kind.st_mode & S_IFMT) == 0) {
+    return FileError(EBADF, "read", file, kFileHint);
+  }
   std::string bytes;
   char buffer[1 << 16];
   ssize_t got = 0;

@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/output/fields.h"
 #include "cli/output/progress.h"
+#include "cli/output/wrap.h"
 #include "cli/values.h"
 #include "common/clock.h"
 #include "common/config/units.h"
@@ -147,6 +148,8 @@ int Run(const Session& session, const Arguments& arguments) {
                                          "name a trace with --trace FILE, "
                                          "or --generate one: chat or agent"));
   }
+  const absl::Status writable = CheckJsonFile(arguments.json_file);
+  if (!writable.ok()) return Fail(session, writable);
   const auto report = Replay(session, arguments);
   if (!report.ok()) return Fail(session, report.status());
   if (arguments.json_file != "-") PrintText(*report);
@@ -154,7 +157,7 @@ int Run(const Session& session, const Arguments& arguments) {
   if (!written.ok()) return Fail(session, written);
   if (!report->play.tally.first_error.ok()) {
     std::fprintf(stderr, "moonpool: first error: %s\n",
-                 Describe(report->play.tally.first_error).c_str());
+                 Printable(Describe(report->play.tally.first_error)).c_str());
   }
   return report->is_clean() ? kOk : kFailed;
 }

@@ -28,6 +28,7 @@ std::string Complaint(const std::vector<std::string>& words) {
   AddPutCommand(app, session);
   AddObjectsCommand(app, session);
   AddReplayCommand(app, session);
+  AddForgetCommand(app, session);
   std::vector<const char*> argv = {"moonpool"};
   for (const std::string& word : words) argv.push_back(word.c_str());
   const auto parsed = ParseCommandLine(app, static_cast<int>(argv.size()), argv.data());
@@ -58,6 +59,10 @@ TEST(Usage, AMasterIsOneWord) {
               HasSubstr("separate masters by commas"));
   EXPECT_THAT(Complaint({"status", "--master", "a:1", "b:2"}),
               HasSubstr("separate masters by commas"));
+  EXPECT_THAT(Complaint({"--master", ",,", "status"}),
+              HasSubstr("--master: the list of masters is empty"));
+  EXPECT_THAT(Complaint({"--master", "", "status"}), HasSubstr("the list of masters is empty"));
+  EXPECT_THAT(Complaint({"--master", "a:1,b", "status"}), HasSubstr("\"b\" is no HOST:PORT"));
   EXPECT_EQ(Complaint({"get", "k", "--master=a:1", "b:2"}),
             "unexpected word \"b:2\"; --master takes one value: separate masters by commas, or "
             "repeat it");
@@ -88,6 +93,26 @@ TEST(Usage, EmptyNamesAreMistakes) {
   EXPECT_THAT(Complaint({"get", ""}), HasSubstr("KEY: the key has 0 bytes"));
   EXPECT_THAT(Complaint({"get", std::string(1025, 'k')}), HasSubstr("a key has 1 to 1024"));
   EXPECT_EQ(Complaint({"objects", "--prefix", ""}), "") << "all of them";
+}
+
+TEST(Usage, NamesAreChecked) {
+  EXPECT_THAT(Complaint({"put", "k", "--namespace", "\xff\xfe"}),
+              HasSubstr("--namespace: \"\\xff\\xfe\" is no name for a namespace; 1 to 255"));
+  EXPECT_THAT(Complaint({"--namespace", "two words", "status"}), HasSubstr("is no name"));
+  EXPECT_EQ(Complaint({"get", "k", "--namespace", "llama/bf16:tp8"}), "");
+  EXPECT_THAT(Complaint({"forget", "\x1b[31m"}),
+              HasSubstr("NODE: \"\\x1b[31m\" is no name for a node"));
+  EXPECT_THAT(Complaint({"forget", ""}), HasSubstr("NODE: the value is empty"));
+  EXPECT_EQ(Complaint({"forget", "node-2"}), "");
+}
+
+TEST(Usage, AnErrorHasNoControlCharacters) {
+  const Session session;
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Fail(session, absl::InternalError("a\x1b[31m\rb")), kFailed);
+  EXPECT_EQ(FailUsage(session, UsageError("\xff\n", "c")), kUsage);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "moonpool: INTERNAL: a\\x1b[31m\\x0db\nmoonpool: \\xff\\x0a; c\n");
 }
 
 TEST(Usage, JsonIsSeenEvenInACommandLineThatIsWrong) {

@@ -11,6 +11,7 @@
 #include "common/config/suggest.h"
 #include "common/config/units.h"
 #include "common/error.h"
+#include "common/names.h"
 #include "common/status_macros.h"
 #include "common/types.h"
 
@@ -150,6 +151,28 @@ CLI::Option* AddTextOption(CLI::App& app, const std::string& name, std::string* 
                            const std::string& help) {
   return AddCheckedOption(
       app, name, help, CheckText, [text](const std::string& value) { *text = value; }, "TEXT");
+}
+
+CLI::Option* AddNamespaceOption(CLI::App& app, const std::string& name, std::string* text,
+                                const std::string& help) {
+  return AddCheckedOption(
+      app, name, help,
+      [](const std::string& value) {
+        RETURN_IF_ERROR(CheckText(value));
+        return CheckNamespaceName(value);
+      },
+      [text](const std::string& value) { *text = value; }, "NAME");
+}
+
+CLI::Option* AddNodeOption(CLI::App& app, const std::string& name, std::string* text,
+                           const std::string& help) {
+  return AddCheckedOption(
+      app, name, help,
+      [](const std::string& value) {
+        RETURN_IF_ERROR(CheckText(value));
+        return CheckNodeName(value);
+      },
+      [text](const std::string& value) { *text = value; }, "NAME");
 }
 
 CLI::Option* AddKeyOption(CLI::App& app, const std::string& name, std::string* key,

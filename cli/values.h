@@ -47,6 +47,11 @@ CLI::Option* AddChoiceOption(CLI::App& app, const std::string& name, std::string
 // Any text but none: an empty shell variable is a mistake, not a name.
 CLI::Option* AddTextOption(CLI::App& app, const std::string& name, std::string* text,
                            const std::string& help);
+// The name of a namespace or of a node.
+CLI::Option* AddNamespaceOption(CLI::App& app, const std::string& name, std::string* text,
+                                const std::string& help);
+CLI::Option* AddNodeOption(CLI::App& app, const std::string& name, std::string* text,
+                           const std::string& help);
 // A key as people write it (output/key_text.h), of a length that keys have.
 CLI::Option* AddKeyOption(CLI::App& app, const std::string& name, std::string* key,
                           const std::string& help);

@@ -12,6 +12,8 @@ namespace moonpool {
 // Limits of the wire and of the index. A key is any bytes, 1 to kMaxKeyBytes of them.
 inline constexpr size_t kMaxKeyBytes = 1024;
 inline constexpr size_t kMaxNamespaceBytes = 255;
+// Names of nodes, hosts, racks; layout fingerprints.
+inline constexpr size_t kMaxLabelBytes = 255;
 inline constexpr size_t kMaxBatchKeys = 16384;
 // A replica has at most this many extents (parts).
 inline constexpr size_t kMaxPartsPerReplica = 256;

@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "common/program/program.h"
 #include "common/random.h"
+#include "common/rpc/protobuf_log.h"
 #include "common/status_macros.h"
 #include "common/version.h"
 #include "master/core/core.h"
@@ -84,6 +85,7 @@ absl::Status Serve(const MasterOptions& options, Program& program) {
 
 int main(int argc, char** argv) {
   using namespace moonpool;
+  SilenceProtobufLog();
   master::MasterOptions options;
   LogOptions log;
   ConfigTable table({.program = "moonpool-master",

@@ -93,7 +93,7 @@ void DescribeLimits(MasterOptions& options, ConfigTable& table) {
   table.Int("limit.tombstones", &core.max_tombstones, {1, 1 << 28}, "Unconfirmed removals.");
   table.Int("limit.debts", &core.max_debts, {1, 1 << 28},
             "Dead objects per node that it has not confirmed to have forgotten.");
-  table.Int("limit.namespaces", &core.max_namespaces, {1, 1 << 20}, "Namespaces.");
+  table.Int("limit.namespaces", &core.max_namespaces, {1, kMaxNamespaces}, "Namespaces.");
   table.Int("limit.nodes", &core.max_nodes, {1, 1 << 20}, "Nodes, also those that are away.");
   table.Int("limit.sessions", &handlers.max_sessions, {1, 1 << 20}, "Streams of nodes.");
   table.Int("limit.waiters", &handlers.max_waiters, {0, 1 << 20}, "Calls that wait.");

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/program/program.h"
+#include "common/rpc/protobuf_log.h"
 #include "common/status_macros.h"
 #include "common/version.h"
 #include "storage_node/options.h"
@@ -35,6 +36,7 @@ absl::Status Serve(const ProgramOptions& options, Program& program) {
 
 int main(int argc, char** argv) {
   using namespace moonpool;
+  SilenceProtobufLog();
   storage_node::ProgramOptions options;
   LogOptions log;
   ConfigTable table({.program = "moonpool-node",

@@ -11,7 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from tree import bans, includes, sizes, source  # noqa: E402
+from tree import bans, flags, includes, sizes, source  # noqa: E402
 
 # Folder -> what it may include, itself aside. The longest folder that holds a file decides, and a
 # row speaks for the subfolders that have none of their own. "proto" is moonpool/v1/*.pb.h and
@@ -79,6 +79,10 @@ MAY_GETENV = ("common/program/program.cc",)
 # A library that reports by throwing, caught where it is called. Nothing of ours throws.
 MAY_CATCH = ("cli/usage.cc",)
 
+# What looks like a flag of ours in a string and is none: numactl's, words of the line that a daemon
+# prints when it serves, the name of a row in the help.
+OTHER_FLAGS = ("--hardware", "--http", "--shm", "--tcp", "--flag")
+
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
 SIZE_ALLOWLIST = "tools/size_allowlist.txt"
@@ -89,6 +93,7 @@ def check(root):
     findings = []
     findings += includes.check(files, ALLOWED)
     findings += bans.check(files, DETERMINISTIC, HIDDEN_LIBRARIES, MAY_GETENV, MAY_CATCH)
+    findings += flags.check(files, OTHER_FLAGS)
     findings += sizes.check(
         files, source.read_lines(root, SIZE_ALLOWLIST), FILE_LINES_MAX, FUNCTION_LINES_MAX,
         SIZE_ALLOWLIST)

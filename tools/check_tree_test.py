@@ -55,6 +55,14 @@ class CheckTree(unittest.TestCase):
                 "master/core/b.h": "#pragma once\n"}
         self.assert_finds(tree, "transport/a_test.cc", 1, "must not include")
 
+    def test_a_hint_names_a_flag_that_exists(self):
+        rows = 'table.Int("limit.nodes", &n, {1, 2},\n          "Nodes.");\n'
+        self.assert_clean({"master/options.cc": rows,
+                           "master/core/a.cc": 'Hint("raise --limit-nodes or --limit-nodes");\n'})
+        self.assert_clean({"cli/a.cc": 'Add("-o,--output", "see --output");\n// --gone "--gone x"\n'})
+        tree = {"master/options.cc": rows, "master/core/a.cc": '\nHint("raise --max-nodes now");\n'}
+        self.assert_finds(tree, "master/core/a.cc", 2, "--max-nodes")
+
     def test_unknown_folder_needs_a_row(self):
         tree = {"gadget/a.cc": '#include "common/a.h"\n', "common/a.h": "#pragma once\n"}
         self.assert_finds(tree, "gadget/a.cc", 1, "has no row")

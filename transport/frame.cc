@@ -148,7 +148,7 @@ absl::StatusOr<RequestBody> ParseSeal(ConstBytes body) {
   record.key = std::string(TextAt(body, kSealFixedBytes + name_space_bytes, key_bytes));
   record.parent =
       std::string(TextAt(body, kSealFixedBytes + name_space_bytes + key_bytes, parent_bytes));
-  if (absl::Status valid = Validate(record); !valid.ok()) return BadRequest(valid.message());
+  RETURN_IF_ERROR(Validate(record));
   return record;
 }
 

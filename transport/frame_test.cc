@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 
+#include "common/names.h"
 #include "common/testing/status_matchers.h"
 #include "common/version.h"
 #include "transport/wire_bytes.h"
@@ -41,7 +42,7 @@ const Generation kGeneration = Generation::Of(Term{2}, 77);
 SealRecord LongestRecord() {
   SealRecord record;
   record.generation = kGeneration;
-  record.name_space = std::string(kMaxNamespaceBytes, 'n');
+  record.name_space = JoinPartNamespace({"n", std::string(kMaxNamespaceBytes - 2, 'f')});
   record.key = std::string(kMaxKeyBytes, 'k');
   record.parent = std::string(kMaxKeyBytes, 'p');
   record.extent = kExtent;
@@ -102,6 +103,16 @@ TEST_F(FrameTest, SealThatLiesAboutItsNamesIsRefused) {
       EXPECT_THAT(ParseRequest(size), IsBadRequest()) << at << " " << lie;
     }
     StoreAs<uint16_t>(length, honest);
+  }
+}
+
+// Everything that is sealed is reported to the master by name, in a proto `string`.
+TEST_F(FrameTest, SealWithANamespaceThatIsNoNameIsRefused) {
+  for (const char* const name : {"\xff\xfe", "two words", "a\nb"}) {
+    SealRecord record = LongestRecord();
+    record.name_space = name;
+    EXPECT_THAT(ParseRequest(EncodeSeal(1, record, buffer.data())),
+                Fails(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument));
   }
 }
 

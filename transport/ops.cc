@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
+#include "common/names.h"
 #include "common/status_macros.h"
 
 namespace moonpool::transport {
@@ -47,6 +48,11 @@ absl::Status Validate(const SealRecord& record) {
   if (record.key.size() > kMaxKeyBytes || record.parent.size() > kMaxKeyBytes ||
       record.name_space.size() > kMaxNamespaceBytes) {
     return Bad("key, parent or namespace is too long");
+  }
+  // It is reported to the master as it stands here: what a proto `string` cannot hold would make
+  // every report of this node unreadable.
+  if (!SplitPartNamespace(record.name_space).has_value()) {
+    return Bad("a part's namespace is a name, or a name and a fingerprint");
   }
   if (record.part_index >= record.part_count || record.part_count > kMaxPartsPerReplica) {
     return Bad(absl::StrCat("part ", record.part_index, " of ", record.part_count));

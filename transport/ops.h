@@ -19,7 +19,7 @@ using ConstBytes = absl::Span<const std::byte>;
 // What the node writes down when a part is complete (rule R3). Also the node's inventory record.
 struct SealRecord {
   Generation generation;
-  std::string name_space;
+  std::string name_space;  // with its layout fingerprint: see JoinPartNamespace (common/names.h)
   std::string key;
   std::string parent;  // empty = start of a chain
   Extent extent;

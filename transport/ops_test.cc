@@ -56,7 +56,15 @@ TEST(Ops, ImpossibleRecordsAreRefused) {
   EXPECT_THAT(with([](auto& r) { r.key.clear(); }), IsBadArgument());
   EXPECT_THAT(with([](auto& r) { r.key.resize(kMaxKeyBytes + 1); }), IsBadArgument());
   EXPECT_THAT(with([](auto& r) { r.parent.resize(kMaxKeyBytes + 1); }), IsBadArgument());
-  EXPECT_THAT(with([](auto& r) { r.name_space.resize(kMaxNamespaceBytes + 1); }), IsBadArgument());
+  EXPECT_THAT(with([](auto& r) { r.name_space.assign(kMaxNamespaceBytes + 1, 'n'); }),
+              IsBadArgument());
+  EXPECT_THAT(with([](auto& r) { r.name_space = "\xff\xfe"; }), IsBadArgument());
+  EXPECT_THAT(with([](auto& r) { r.name_space = "two words"; }), IsBadArgument());
+  EXPECT_THAT(with([](auto& r) { r.name_space = std::string("a\0b", 3); }), IsBadArgument());
+  EXPECT_THAT(with([](auto& r) { r.name_space = "ns\x1f"; }), IsBadArgument());
+  EXPECT_THAT(with([](auto& r) { r.name_space = "ns\x1f\xff"; }), IsBadArgument());
+  EXPECT_THAT(with([](auto& r) { r.name_space = "ns\x1fllama"; }), IsOk());
+  EXPECT_THAT(with([](auto& r) { r.name_space.clear(); }), IsOk()) << "the default one";
   EXPECT_THAT(with([](auto& r) { r.part_index = r.part_count; }), IsBadArgument());
   EXPECT_THAT(with([](auto& r) { r.part_count = kMaxPartsPerReplica + 1; }), IsBadArgument());
   EXPECT_THAT(with([](auto& r) { r.replica_index = kMaxReplicas; }), IsBadArgument());

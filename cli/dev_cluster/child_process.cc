@@ -157,7 +157,8 @@ absl::StatusOr<std::string> ChildProcess::WaitForLine(absl::string_view prefix,
     }
     if (!open) {
       WaitForExit(absl::Seconds(1));
-      return absl::UnavailableError(DescribeEnd());
+      return HasRefusedItsSettings() ? absl::InvalidArgumentError(DescribeEnd())
+                                     : absl::UnavailableError(DescribeEnd());
     }
     const absl::Duration left = deadline - clock.Now();
     if (left <= absl::ZeroDuration()) {
@@ -209,6 +210,12 @@ std::string ChildProcess::DescribeEnd() {
                       status.has_value() ? absl::StrCat(" ended: ", DescribeWaitStatus(*status))
                                          : " closed its output",
                       LastWords());
+}
+
+bool ChildProcess::HasRefusedItsSettings() {
+  constexpr int kExitBadSettings = 2;
+  const std::optional<int> status = Poll();
+  return status.has_value() && WIFEXITED(*status) && WEXITSTATUS(*status) == kExitBadSettings;
 }
 
 std::string ChildProcess::LastWords() const {

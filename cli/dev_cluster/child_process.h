@@ -42,7 +42,8 @@ class ChildProcess {
   int exit_fd() const { return exit_fd_.get(); }
 
   // The first line that starts with `prefix` on the child's standard output, without line end.
-  // UNAVAILABLE when it ended first (with how, and the end of its log), DEADLINE_EXCEEDED.
+  // When it ended first (with how, and the end of its log): INVALID_ARGUMENT for exit code 2, by
+  // which programs of ours refuse their settings, else UNAVAILABLE. DEADLINE_EXCEEDED.
   // `stop_fd` readable: CANCELLED; -1 = none.
   absl::StatusOr<std::string> WaitForLine(absl::string_view prefix, absl::Duration timeout,
                                           int stop_fd);
@@ -64,6 +65,7 @@ class ChildProcess {
   absl::Status Spawn();
   bool ReadOutput();  // false at the end of the output
   std::string LastWords() const;
+  bool HasRefusedItsSettings();
 
   const ChildOptions options_;
   pid_t pid_ = -1;

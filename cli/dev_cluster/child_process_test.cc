@@ -54,6 +54,13 @@ TEST_F(ChildProcessTest, AnEarlyEndIsToldWithItsLastWords) {
   EXPECT_THAT(status.message(), HasSubstr("the disk is on fire"));
 }
 
+TEST_F(ChildProcessTest, AProgramThatRefusesItsSettingsIsToldApart) {
+  auto child = Shell("echo no such policy >&2; exit 2");
+  const absl::Status status = child->WaitForLine("ready:", kPatience, -1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("no such policy"));
+}
+
 TEST_F(ChildProcessTest, WaitingEndsAtItsDeadline) {
   auto child = Shell("exec sleep 60");
   EXPECT_EQ(child->WaitForLine("ready:", absl::Milliseconds(20), -1).status().code(),

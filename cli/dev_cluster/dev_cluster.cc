@@ -115,6 +115,12 @@ absl::Status DevCluster::StartNode(size_t index) {
   return absl::OkStatus();
 }
 
+absl::Status DevCluster::RestartMaster() {
+  if (master_.process->running()) return absl::FailedPreconditionError("the master still runs");
+  options_.master_listen = master_address_;
+  return StartMaster();
+}
+
 absl::Status DevCluster::RestartNode(size_t index) {
   if (nodes_[index].process->running()) {
     return absl::FailedPreconditionError(

@@ -8,6 +8,7 @@
 #include "client_sdk/core/put_path.h"
 #include "client_sdk/core/view_path.h"
 #include "common/error.h"
+#include "common/names.h"
 #include "common/rpc/status_proto.h"
 
 namespace moonpool::client {
@@ -65,8 +66,17 @@ absl::Status CoreClient::OpenNamespace(absl::string_view fingerprint, const Call
   const absl::StatusOr<v1::OpenNamespaceResponse> response =
       session_.Call(&MasterStub::OpenNamespace, std::move(request), session_.ContextOf(options),
                     session_.policy());
-  return Annotate(response.status(),
-                  absl::StrCat("open namespace ", session_.options().name_space));
+  if (!response.ok()) {
+    return Annotate(response.status(),
+                    absl::StrCat("open namespace ", session_.options().name_space));
+  }
+  // What holds, also for who named none: parts carry it, and so do those that are looked for.
+  const bool is_other = !fingerprint.empty() && response->fingerprint() != fingerprint;
+  if (is_other || !IsLabel(response->fingerprint())) {
+    return absl::InternalError("the master opened the namespace with another fingerprint");
+  }
+  session_.SetFingerprint(response->fingerprint());
+  return absl::OkStatus();
 }
 
 std::vector<absl::Status> CoreClient::PutMany(absl::Span<const PutItem> items,

@@ -25,7 +25,8 @@ class CoreClient {
              const SessionOptions& options)
       : session_(master, waiter, logger, options) {}
 
-  // Once, before the calls below; they work without it, too, but find a wrong namespace late.
+  // Once, before the calls below. They work without it, too, in a namespace without a fingerprint,
+  // but find a wrong one late.
   absl::Status OpenNamespace(absl::string_view fingerprint, const CallOptions& options);
 
   // As documented in moonpool/client.h.

@@ -177,5 +177,70 @@ TEST(CoreClientThreads, ShareOneClient) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// A master that was restarted takes the first fingerprint that it is told, and knows nothing of
+// what the parts hold that it finds.
+TEST_F(CoreClientTest, BytesOfAnotherLayoutAreAMiss) {
+  pool_.master.placement = {"local1"};
+  ASSERT_THAT(client_->OpenNamespace("layout A", {}), IsOk());
+  ASSERT_THAT(pool_.Put(*client_, "k", "value of A"), IsOk());
+  const std::vector<std::string> keys = {"k"};
+  const auto other = pool_.NewClient();
+  ASSERT_THAT(other->OpenNamespace("layout B", {}), IsOk());
+  const auto unopened = pool_.NewClient();
+  for (CoreClient* const reader : {other.get(), unopened.get()}) {
+    for (const bool verify : {true, false}) {
+      EXPECT_THAT(reader->Get("k", {.verify = verify}), StatusIs(absl::StatusCode::kNotFound));
+      EXPECT_THAT(reader->GetView("k", {.verify = verify}), StatusIs(absl::StatusCode::kNotFound));
+      ASSERT_OK_AND_ASSIGN(const PrefixMatch match, reader->MatchPrefix(keys, {}));
+      ASSERT_EQ(match.matched, 1u) << "its cache knows where the bytes are";
+      EXPECT_THAT(reader->Get("k", {.verify = verify}), StatusIs(absl::StatusCode::kNotFound));
+      ASSERT_THAT(reader->MatchPrefix(keys, {}), IsOk());
+      EXPECT_THAT(reader->GetView("k", {.verify = verify}), StatusIs(absl::StatusCode::kNotFound));
+    }
+  }
+  pool_.master.fingerprint = "layout A";
+  const auto same = pool_.NewClient();
+  ASSERT_THAT(same->OpenNamespace("layout A", {}), IsOk());
+  const auto any = pool_.NewClient();
+  ASSERT_THAT(any->OpenNamespace("", {}), IsOk());
+  for (CoreClient* const reader : {same.get(), any.get()}) {
+    ASSERT_OK_AND_ASSIGN(const std::string value, reader->Get("k", {}));
+    EXPECT_EQ(value, "value of A");
+    EXPECT_THAT(reader->GetView("k", {}), IsOk());
+  }
+}
+
+TEST_F(CoreClientTest, AMasterThatOpensAnotherLayoutIsNotBelieved) {
+  for (const char* const answer : {"layout B", "layout\nA"}) {
+    pool_.master.fingerprint = answer;
+    EXPECT_THAT(client_->OpenNamespace("layout A", {}), StatusIs(absl::StatusCode::kInternal));
+  }
+  EXPECT_THAT(client_->OpenNamespace("", {}), StatusIs(absl::StatusCode::kInternal));
+}
+
+TEST_F(CoreClientTest, AMasterThatForgotTheNamespaceIsToldAgain) {
+  const std::vector<std::string> keys = {"k"};
+  const absl::Status unknown =
+      MakeError(absl::StatusCode::kNotFound, ErrorReason::kNamespaceUnknown, "restarted");
+  ASSERT_THAT(client_->OpenNamespace("layout A", {}), IsOk());
+  pool_.master.Fail("StartPuts", unknown);
+  EXPECT_THAT(pool_.Put(*client_, "k", "value"), IsOk());
+  EXPECT_EQ(pool_.master.calls("OpenNamespace"), 2);
+  pool_.master.Fail("Exists", unknown, {.times = 2});
+  EXPECT_THAT(client_->Exists(keys, {}).front(),
+              Fails(absl::StatusCode::kNotFound, ErrorReason::kNamespaceUnknown))
+      << "once is enough";
+  // Another layout was faster.
+  pool_.master.Fail("Exists", unknown);
+  pool_.master.Fail("OpenNamespace", MakeError(absl::StatusCode::kFailedPrecondition,
+                                               ErrorReason::kFingerprintMismatch, "taken"));
+  EXPECT_THAT(client_->Exists(keys, {}).front(),
+              Fails(absl::StatusCode::kFailedPrecondition, ErrorReason::kFingerprintMismatch));
+  const auto nameless = pool_.NewClient();
+  pool_.master.Fail("Exists", unknown);
+  EXPECT_THAT(nameless->Exists(keys, {}).front(),
+              Fails(absl::StatusCode::kNotFound, ErrorReason::kNamespaceUnknown));
+}
+
 }  // namespace
 }  // namespace moonpool::client

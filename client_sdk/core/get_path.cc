@@ -244,7 +244,7 @@ void GetCall::Evaluate(Item& item) {
 
 absl::Status GetCall::CheckReads(const Item& item) const {
   const uint64_t fingerprint =
-      transport::KeyFingerprint(session_.options().name_space, item.wanted->key);
+      transport::KeyFingerprint(session_.part_namespace(), item.wanted->key);
   for (size_t part = 0; part < item.ops.size(); ++part) {
     RETURN_IF_ERROR(item.ops[part].status);
     RETURN_IF_ERROR(CheckHeader(item.ops[part].header, *item.location, item.order[item.tried], part,

@@ -248,7 +248,7 @@ void PutCall::PrepareWrites(Item& item) {
       WriteOp& op = item.ops[replica][part];
       op.from = TakePieces(from, parts[part].extent.payload_bytes());
       op.record = {.generation = Generation{item.grant.generation()},
-                   .name_space = session_.options().name_space,
+                   .name_space = session_.part_namespace(),
                    .key = item.value->key,
                    .parent = item.value->parent,
                    .extent = parts[part].extent,

@@ -3,6 +3,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
+#include "common/names.h"
 #include "common/rpc/status_proto.h"
 #include "common/status_macros.h"
 #include "common/version.h"
@@ -29,11 +30,23 @@ std::string Printable(absl::string_view key) {
 Session::Session(MasterStub& master, transport::Waiter& waiter, const Logger& logger,
                  const SessionOptions& options)
     : options_(options),
+      part_namespace_(options.name_space),
       master_(master),
       waiter_(waiter),
       random_(options.seed),
       peers_(options.peers, waiter.clock(), random_, counters_, logger),
       locations_(options.location_cache_entries) {}
+
+void Session::SetFingerprint(absl::string_view fingerprint) {
+  fingerprint_ = std::string(fingerprint);
+  part_namespace_ = JoinPartNamespace({options_.name_space, fingerprint});
+}
+
+absl::Status Session::Reopen(const CallContext& context, const CallPolicy& policy) {
+  v1::OpenNamespaceRequest request;
+  request.set_fingerprint(fingerprint_);
+  return Call(&MasterStub::OpenNamespace, std::move(request), context, policy).status();
+}
 
 CallContext Session::ContextOf(const CallOptions& call) const {
   const absl::Duration timeout =

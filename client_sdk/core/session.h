@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -19,6 +20,7 @@
 #include "client_sdk/core/master_stub.h"
 #include "client_sdk/core/peers.h"
 #include "common/call_context.h"
+#include "common/error.h"
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "moonpool/client.h"
@@ -68,7 +70,12 @@ class Session {
   Session(MasterStub& master, transport::Waiter& waiter, const Logger& logger,
           const SessionOptions& options);
 
+  // With the namespace's layout fingerprint, once it is known; before any other use by threads.
+  void SetFingerprint(absl::string_view fingerprint);
+
   const SessionOptions& options() const { return options_; }
+  // Of the parts that are written and read: the namespace and its fingerprint.
+  const std::string& part_namespace() const { return part_namespace_; }
   const Clock& clock() const { return waiter_.clock(); }
   transport::Waiter& waiter() { return waiter_; }
   SharedRandom& random() { return random_; }
@@ -100,7 +107,13 @@ class Session {
                     const CallPolicy& policy, absl::Time begun) const;
   static absl::Status CheckVersion(const v1::ResponseHeader& header);
 
+  // A master that was restarted without a memory knows the namespace again when a node or a client
+  // that had opened it comes: OK when it does now.
+  absl::Status Reopen(const CallContext& context, const CallPolicy& policy);
+
   const SessionOptions options_;
+  std::string fingerprint_;
+  std::string part_namespace_;
   MasterStub& master_;
   transport::Waiter& waiter_;
   SharedRandom random_;
@@ -116,6 +129,7 @@ absl::StatusOr<Response> Session::Call(
   FillHeader(request.mutable_header());
   Backoff backoff(policy.backoff, random_, waiter_);
   const absl::Time begun = clock().Now();
+  bool may_reopen = !std::is_same_v<Request, v1::OpenNamespaceRequest> && !fingerprint_.empty();
   while (true) {
     RETURN_IF_ERROR(context.Check(clock()));
     const CallContext attempt = NextAttempt(context, policy, request.mutable_header());
@@ -123,6 +137,11 @@ absl::StatusOr<Response> Session::Call(
     if (response.ok()) {
       RETURN_IF_ERROR(CheckVersion(response->header()));
       return response;
+    }
+    if (may_reopen && ReasonOf(response.status()) == ErrorReason::kNamespaceUnknown) {
+      may_reopen = false;
+      RETURN_IF_ERROR(Reopen(context, policy));
+      continue;
     }
     if (!ShouldRepeat(response.status(), context, policy, begun) || !backoff.Pause(context)) {
       return response.status();

@@ -146,7 +146,7 @@ absl::StatusOr<View> GetView(Session& session, absl::string_view key, bool verif
   Counters& counters = session.counters();
   counters.gets.Add();
   RETURN_IF_ERROR(CheckKey(key));
-  const uint64_t fingerprint = transport::KeyFingerprint(session.options().name_space, key);
+  const uint64_t fingerprint = transport::KeyFingerprint(session.part_namespace(), key);
   absl::Status failure;
   for (int round = 1; round <= kGetRounds; ++round) {
     LocationPtr location = session.locations().Find(key);

@@ -13,6 +13,7 @@
 #include "common/clock.h"
 #include "common/host_id.h"
 #include "common/log.h"
+#include "common/names.h"
 #include "common/random.h"
 #include "common/status_macros.h"
 #include "transport/shm/shm_transport.h"
@@ -32,6 +33,9 @@ absl::Status Validate(const ClientOptions& options) {
       return BadOption(absl::StrCat("masters: \"", master, "\" is not host:port"));
     }
   }
+  // What is no text would make every message that carries it unreadable.
+  RETURN_IF_ERROR(CheckPartNamespace({options.name_space, options.fingerprint}));
+  RETURN_IF_ERROR(CheckLabel("host_id", options.host_id));
   if (options.timeout <= absl::ZeroDuration()) return BadOption("timeout is not positive");
   if (options.async_threads < 1 || options.async_threads > 256) {
     return BadOption("async_threads is not in 1 to 256");

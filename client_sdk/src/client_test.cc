@@ -245,7 +245,13 @@ TEST_F(ClientTest, RefusesBadOptions) {
        {ClientOptions{}, ClientOptions{.masters = {"nowhere"}},
         ClientOptions{.masters = {"a:1"}, .timeout = absl::ZeroDuration()},
         ClientOptions{.masters = {"a:1"}, .async_threads = 0},
-        ClientOptions{.masters = {"a:1"}, .tcp_streams = 0}}) {
+        ClientOptions{.masters = {"a:1"}, .name_space = "\xff\xfe"},
+        ClientOptions{.masters = {"a:1"}, .name_space = ""},
+        ClientOptions{.masters = {"a:1"}, .fingerprint = "llama\n"},
+        ClientOptions{.masters = {"a:1"}, .fingerprint = "\xff"},
+        ClientOptions{.masters = {"a:1"}, .fingerprint = std::string(248, 'f')},
+        ClientOptions{.masters = {"a:1"}, .tcp_streams = 0},
+        ClientOptions{.masters = {"a:1"}, .host_id = "\xff"}}) {
     EXPECT_THAT(Client::Connect(options),
                 Fails(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument));
   }

@@ -111,6 +111,9 @@ absl::Status ConfigTable::ReadFlag(absl::Span<const std::string> args, size_t& i
     }
     value = args[++index];
   }
+  if (is_config && value.empty()) {
+    return absl::InvalidArgumentError("--config: the name is empty; is a shell variable unset?");
+  }
   if (is_config) return line.config_file = value, absl::OkStatus();
   const absl::string_view shown = row->is_secret ? absl::string_view("<redacted>") : value;
   line.flags.push_back({row, absl::StrCat(name, "=", shown), value});

@@ -160,10 +160,12 @@ void BindString(ConfigRow& row, std::string* field,
 }
 
 void BindList(ConfigRow& row, std::vector<std::string>* field,
-              std::function<absl::Status(const std::string&)> check) {
-  row.set = [field, check = std::move(check)](const ConfigValue& value) -> absl::Status {
+              std::function<absl::Status(const std::string&)> check, bool may_be_empty) {
+  row.set = [field, check = std::move(check),
+             may_be_empty](const ConfigValue& value) -> absl::Status {
     const auto* list = std::get_if<std::vector<std::string>>(&value);
     if (list == nullptr) return Expected("an array of strings");
+    if (list->empty() && !may_be_empty) return Expected("at least one");
     for (const std::string& item : *list) RETURN_IF_ERROR(check(item));
     *field = *list;
     return absl::OkStatus();
@@ -191,7 +193,7 @@ void ConfigTable::Secret(absl::string_view key, std::string* field, absl::string
 void ConfigTable::TextList(absl::string_view key, std::vector<std::string>* field,
                            absl::string_view help) {
   ConfigRow& row = AddRow(key, help, "TEXT,...", ConfigKind::kList);
-  BindList(row, field, AnyText);
+  BindList(row, field, AnyText, /*may_be_empty=*/true);
   FinishRow(row);
 }
 
@@ -213,7 +215,7 @@ void ConfigTable::PeerAddress(absl::string_view key, std::string* field, absl::s
 void ConfigTable::PeerAddresses(absl::string_view key, std::vector<std::string>* field,
                                 absl::string_view help) {
   ConfigRow& row = AddRow(key, help, "HOST:PORT,...", ConfigKind::kList);
-  BindList(row, field, CheckPeerAddress);
+  BindList(row, field, CheckPeerAddress, /*may_be_empty=*/field->empty());
   FinishRow(row);
 }
 

@@ -90,6 +90,7 @@ class ConfigTable {
   void ListenAddress(absl::string_view key, std::string* field, absl::string_view help);
   // HOST:PORT, port not 0; empty is allowed only when it is the default.
   void PeerAddress(absl::string_view key, std::string* field, absl::string_view help);
+  // Not none, unless that is the default.
   void PeerAddresses(absl::string_view key, std::vector<std::string>* field,
                      absl::string_view help);
   template <typename E>

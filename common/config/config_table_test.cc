@@ -194,6 +194,8 @@ TEST(Config, FlagErrorsNameTheFlag) {
   EXPECT_EQ(f.Error({"stray"}), "\"stray\": unexpected argument; see moonpool-test --help");
   EXPECT_EQ(f.Error({"--config=/nonexistent/x.toml"}), "/nonexistent/x.toml: cannot be read");
   EXPECT_EQ(f.Error({"--config=/"}), "/: cannot be read");
+  EXPECT_EQ(f.Error({"--config="}), "--config: the name is empty; is a shell variable unset?");
+  EXPECT_EQ(f.Error({"--config", ""}), "--config: the name is empty; is a shell variable unset?");
 }
 
 TEST(Config, PositionalsInOrder) {
@@ -258,6 +260,19 @@ TEST(Config, DocsHaveOneRowPerSetting) {
   EXPECT_THAT(docs, HasSubstr("### moonpool-test\n"));
   EXPECT_THAT(docs, HasSubstr("| `memory.dram` | `--memory-dram` | `1GiB` | 1MiB..1TiB | Memory to "
                               "lend. |\n"));
+}
+
+TEST(Config, PeersAreNotNoneUnlessThatIsTheDefault) {
+  std::vector<std::string> masters = {"a:1"};
+  std::vector<std::string> mirrors;
+  ConfigTable table({.program = "p", .summary = "S.", .version = "v"});
+  table.PeerAddresses("master", &masters, "M.");
+  table.PeerAddresses("mirror", &mirrors, "M.");
+  EXPECT_THAT(table.ApplyToml("mirror = []", "t.toml"), IsOk());
+  EXPECT_EQ(table.ApplyToml("master = []", "t.toml").message(),
+            "t.toml:1: master = []: expected at least one");
+  EXPECT_FALSE(table.Parse({"--master="}).ok());
+  EXPECT_THAT(masters, ElementsAre("a:1"));
 }
 
 TEST(Config, VersionIsNameAndNumber) {

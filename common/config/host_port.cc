@@ -1,6 +1,10 @@
 #include "common/config/host_port.h"
 
+#include <algorithm>
+
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -14,8 +18,9 @@ std::string HostPort::ToString() const {
 }
 
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text) {
-  const auto bad = absl::InvalidArgumentError(absl::StrCat(
-      "\"", text, "\" is no HOST:PORT; write for example 10.0.0.1:7400 or [::1]:7400"));
+  const auto bad = absl::InvalidArgumentError(
+      absl::StrCat("\"", absl::CHexEscape(text),
+                   "\" is no HOST:PORT; write for example 10.0.0.1:7400 or [::1]:7400"));
   const size_t colon = text.rfind(':');
   if (colon == absl::string_view::npos) return bad;
   absl::string_view host = text.substr(0, colon);
@@ -25,7 +30,10 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view text) {
   } else if (absl::StrContains(host, ':')) {
     return bad;  // a bare IPv6 address: where its port starts is anybody's guess
   }
-  const bool has_odd_byte = host.find_first_of("[]/ \t\n\"") != absl::string_view::npos;
+  const bool has_odd_byte = host.find_first_of("[]/\"") != absl::string_view::npos ||
+                            !std::all_of(host.begin(), host.end(), [](char c) {
+                              return absl::ascii_isgraph(static_cast<unsigned char>(c));
+                            });
   uint32_t port = 0;
   if (host.empty() || has_odd_byte || port_text.find_first_not_of("0123456789") != port_text.npos ||
       !absl::SimpleAtoi(port_text, &port) || port > 65535) {

@@ -77,6 +77,9 @@ int RunProgram(CommandLine command_line, ConfigTable& table, const LogOptions& l
   const absl::Status status = body(program);
   if (!status.ok()) PrintError(table, Describe(status));
   program.logger().Info("stopped", {{"program", table.text().program}});
+  // What only the body could find wrong: settings that do not go together, or not with this
+  // machine.
+  if (absl::IsInvalidArgument(status)) return kExitBadSettings;
   return status.ok() ? 0 : kExitFailed;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/error.h"
 #include "common/testing/status_matchers.h"
 
 namespace moonpool {
@@ -80,6 +81,15 @@ TEST(Program, FailureOfTheBodyIsOneLineAndExitCodeOne) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("moonpool-test: UNAVAILABLE"));
   EXPECT_THAT(result.err, HasSubstr("no master"));
+}
+
+TEST(Program, SettingsThatTheBodyRefusesAreExitCodeTwo) {
+  const Result result = RunWith({}, [](Program&) {
+    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
+                     "there is no NUMA node 7 here");
+  });
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("there is no NUMA node 7 here"));
 }
 
 TEST(Program, SignalAsksToStop) {

@@ -219,6 +219,7 @@ struct Totals {
   uint64_t removed = 0;
   uint64_t lost = 0;
   uint64_t adopted = 0;
+  uint64_t other_layouts = 0;   // parts of nodes with another fingerprint than their namespace
   uint64_t inventories_retaken = 0;  // of nodes with more to forget than is listed
 };
 struct StatusResult {

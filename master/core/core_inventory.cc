@@ -80,19 +80,37 @@ void CoreState::Report(const ReportedPart& reported) {
   const SealedPart& sealed = *reported.sealed;
   NodeRecord& node = nodes[reported.node];
   if (!IsPlausible(sealed, node)) return;
-  const std::optional<NamespaceId> name_space = namespaces.FindOrAdd(sealed.name_space);
-  // There is no room for the namespace, and there will be none: nobody can remove a key of it.
-  if (!name_space.has_value()) return;
+  const bool is_own = sealed.generation.term() >= own_since;
+  const std::optional<NamespaceTable::Home> home =
+      is_own ? namespaces.Find(sealed.name_space) : namespaces.FindOrAdd(sealed.name_space);
+  if (!home.has_value()) {
+    // This master granted nothing there: it is forged, and must not claim the name with a layout of
+    // its choice. Else there is no room for the namespace, and there will be none: nobody can
+    // remove a key of it.
+    constexpr NamespaceId kAny = 0;  // what is owed is freed by its generation
+    if (is_own) Owe(reported.node, {KeyHash(kAny, sealed.key), sealed.generation});
+    return;
+  }
+  const NamespaceId name_space = home->id;
   // Registering has raised the term above all that the node was told, and in this term no more was
   // granted: it is forged, and taken for an object it would meet the grant that gets its number.
   if (sealed.generation > Generation::Of(term, counter)) {
-    return Owe(reported.node, {KeyHash(*name_space, sealed.key), sealed.generation});
+    return Owe(reported.node, {KeyHash(name_space, sealed.key), sealed.generation});
   }
   ReportedPart part = reported;
-  part.name_space = *name_space;
-  part.key_hash = KeyHash(*name_space, sealed.key);
-  const SlotIndex slot = objects.Find(part.key_hash, *name_space, sealed.key);
-  if (slot != kNoSlot && objects.FindGeneration(slot, sealed.generation) != nullptr) {
+  part.name_space = name_space;
+  part.key_hash = KeyHash(name_space, sealed.key);
+  const SlotIndex slot = objects.Find(part.key_hash, name_space, sealed.key);
+  const bool is_its_generation =
+      slot != kNoSlot && objects.FindGeneration(slot, sealed.generation) != nullptr;
+  // Bytes of another layout would be wrong ones for those who open the namespace. A writer who was
+  // granted this generation here answers for it himself.
+  if (!home->is_of_its_layout) {
+    ++totals.other_layouts;
+    if (!is_its_generation) Owe(part.node, {part.key_hash, sealed.generation});
+    return;
+  }
+  if (is_its_generation) {
     // No part of this object, whoever wrote it: all of them say how large it is.
     if (objects[slot].size_bytes != sealed.object_bytes) return;
     bool is_known = false;
@@ -117,7 +135,7 @@ void CoreState::Report(const ReportedPart& reported) {
     Decline(part, part.node);
     return;
   }
-  const PartialObject object{.name_space = *name_space,
+  const PartialObject object{.name_space = name_space,
                              .key = std::string(sealed.key),
                              .parent = std::string(sealed.parent),
                              .size_bytes = sealed.object_bytes};

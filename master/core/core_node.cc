@@ -61,7 +61,7 @@ absl::StatusOr<Registration> Core::RegisterNode(const RegisterNodeCommand& comma
     if (node == nullptr) {
       s.ConfirmAll(s.debts.Drop(NodeId{}));
       s.ConfirmAll(waiters);
-      return s.LimitReached("nodes", s.options.max_nodes);
+      return s.LimitReached("nodes", "--limit-nodes", s.options.max_nodes);
     }
     node->given_up_to = given_up_to;
     s.debts.Move(NodeId{}, node->id);

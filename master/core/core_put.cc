@@ -70,8 +70,9 @@ PutOutcome CoreState::StartPut(const PutContext& put, const PutKey& key) {
   }
   if (slot != kNoSlot && objects[slot].state != ObjectState::kAbsent) return Taken(put, key, slot);
   if (slot == kNoSlot) slot = objects.Add(hash, put.name_space, key.key);
-  absl::Status status =
-      slot == kNoSlot ? LimitReached("objects", options.max_objects) : OpenGrantFor(put, slot, key);
+  absl::Status status = slot == kNoSlot
+                            ? LimitReached("objects", "--limit-objects", options.max_objects)
+                            : OpenGrantFor(put, slot, key);
   if (status.ok()) {
     ++totals.puts_started;
     SettleObituary(hash);
@@ -140,9 +141,10 @@ absl::Status CoreState::OpenGrantFor(const PutContext& put, SlotIndex slot, cons
   object.state = ObjectState::kGranted;
   object.size_bytes = key.size_bytes;
   if (grants.size() >= options.max_open_grants) {
-    return undo(LimitReached("open grants", options.max_open_grants));
+    return undo(LimitReached("open grants", "--limit-grants", options.max_open_grants));
   }
-  if (!LinkParent(slot, key.parent)) return undo(LimitReached("objects", options.max_objects));
+  if (!LinkParent(slot, key.parent))
+    return undo(LimitReached("objects", "--limit-objects", options.max_objects));
   absl::StatusOr<std::vector<PlacedReplica>> placed = PlaceReplicas(put, key.size_bytes);
   if (!placed.ok()) return undo(std::move(placed).status());
   object.generation = NextGeneration();

@@ -55,7 +55,8 @@ RemoveOutcome CoreState::RemoveOne(NamespaceId name_space, absl::string_view key
     }
   }
   if (tombstones.size() >= options.max_tombstones) {
-    return {.status = LimitReached("unconfirmed removals", options.max_tombstones)};
+    return {.status =
+                LimitReached("unconfirmed removals", "--limit-tombstones", options.max_tombstones)};
   }
   const RemoveTicket ticket = Bury(name_space, key, slot, now);
   if (is_here) ++totals.removed;

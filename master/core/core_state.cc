@@ -105,11 +105,12 @@ absl::Status CoreState::CheckKey(absl::string_view key) const {
   return absl::OkStatus();
 }
 
-absl::Status CoreState::LimitReached(absl::string_view what, uint64_t limit) const {
-  return MakeError(
-      absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
-      absl::StrCat("the master keeps at most ", limit, " ", what),
-      {.hint = "try again later or raise the limit", .retry_after = absl::Milliseconds(100)});
+absl::Status CoreState::LimitReached(absl::string_view what, absl::string_view flag,
+                                     uint64_t limit) const {
+  return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
+                   absl::StrCat("the master keeps at most ", limit, " ", what),
+                   {.hint = absl::StrCat("try again later, or raise the master's ", flag),
+                    .retry_after = absl::Milliseconds(100)});
 }
 
 absl::Status CoreState::MissOf(NamespaceId name_space, absl::string_view key,

@@ -87,7 +87,7 @@ struct CoreState {
   absl::Status CheckKey(absl::string_view key) const;
   absl::Status MissOf(NamespaceId name_space, absl::string_view key, absl::Time now) const;
   absl::Status AbsentBecause(uint64_t key_hash, absl::string_view key, absl::Time now) const;
-  absl::Status LimitReached(absl::string_view what, uint64_t limit) const;
+  absl::Status LimitReached(absl::string_view what, absl::string_view flag, uint64_t limit) const;
 
   // --- core_durable.cc: what outlives the core.
   void Restore(const DurableState& left);

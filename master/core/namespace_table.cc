@@ -2,26 +2,15 @@
 
 #include <algorithm>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
-#include "common/types.h"
+#include "common/names.h"
+#include "common/status_macros.h"
+#include "master/core/options.h"
 
 namespace moonpool::master {
 namespace {
-
-constexpr uint32_t kMost = 0xffff;  // a NamespaceId has 16 bits
-
-bool IsNameCharacter(char c) {
-  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '/' ||
-         c == '-' || c == ':' || c == '@' || c == '+';
-}
-
-bool IsName(absl::string_view name) {
-  return !name.empty() && name.size() <= kMaxNamespaceBytes &&
-         std::all_of(name.begin(), name.end(), IsNameCharacter);
-}
 
 absl::Status Unknown(absl::string_view name) {
   return MakeError(
@@ -43,7 +32,7 @@ absl::Status Mismatch(absl::string_view name, absl::string_view theirs, absl::st
 }  // namespace
 
 NamespaceTable::NamespaceTable(uint32_t max_namespaces)
-    : max_(std::clamp<uint32_t>(max_namespaces, 1, kMost)) {
+    : max_(std::clamp<uint32_t>(max_namespaces, 1, kMaxNamespaces)) {
   Add(kDefault);
 }
 
@@ -54,33 +43,30 @@ absl::StatusOr<std::string> NamespaceTable::Open(absl::string_view name,
   if (known != by_name_.end()) {
     NamespaceRecord& record = records_[known->second];
     if (fingerprint.empty() || fingerprint == record.fingerprint) return record.fingerprint;
-    if (!record.fingerprint.empty() || name == kDefault) {
+    // What is stored without one is of some other layout.
+    if (!record.fingerprint.empty() || name == kDefault || record.objects > 0) {
       return Mismatch(name, fingerprint, record.fingerprint);
     }
-    record.fingerprint = std::string(fingerprint);  // nodes brought it without one
+    RETURN_IF_ERROR(CheckPartNamespace({name, fingerprint}));
+    record.fingerprint = std::string(fingerprint);  // a node brought it without one
     return record.fingerprint;
   }
-  if (!IsName(name)) {
-    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
-                     absl::StrCat("\"", absl::CHexEscape(name), "\" is no name for a namespace"),
-                     {.hint = "1 to 255 letters, digits and any of . _ / - : @ +"});
-  }
+  RETURN_IF_ERROR(CheckPartNamespace({name, fingerprint}));
   if (fingerprint.empty()) return Unknown(name);
-  const std::optional<NamespaceId> id = Add(name);
+  const std::optional<NamespaceId> id = Add(name, fingerprint);
   if (!id.has_value()) {
     return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
                      absl::StrCat("there are ", records_.size(), " namespaces, the most allowed"),
-                     {.hint = "raise max_namespaces"});
+                     {.hint = "raise the master's --limit-namespaces"});
   }
-  records_[*id].fingerprint = std::string(fingerprint);
   return std::string(fingerprint);
 }
 
 void NamespaceTable::Restore(const DurableNamespace& known) {
-  if (!IsName(known.name) || by_name_.contains(known.name) || records_.size() >= kMost) return;
+  const bool is_good = CheckPartNamespace({known.name, known.fingerprint}).ok();
+  if (!is_good || by_name_.contains(known.name) || records_.size() >= kMaxNamespaces) return;
   max_ = std::max(max_, static_cast<uint32_t>(records_.size()) + 1);
-  if (const std::optional<NamespaceId> id = Add(known.name)) {
-    records_[*id].fingerprint = known.fingerprint;
+  if (const std::optional<NamespaceId> id = Add(known.name, known.fingerprint)) {
     records_[*id].is_saved = true;
   }
 }
@@ -92,17 +78,29 @@ absl::StatusOr<NamespaceId> NamespaceTable::Resolve(absl::string_view name) cons
   return known->second;
 }
 
-std::optional<NamespaceId> NamespaceTable::FindOrAdd(absl::string_view name) {
-  if (name.empty()) return NamespaceId{0};
-  const auto known = by_name_.find(name);
-  if (known != by_name_.end()) return known->second;
-  return IsName(name) ? Add(name) : std::nullopt;
+std::optional<NamespaceTable::Home> NamespaceTable::Find(absl::string_view part_namespace) const {
+  const std::optional<PartNamespace> parts = SplitPartNamespace(part_namespace);
+  if (!parts.has_value()) return std::nullopt;
+  const auto known = by_name_.find(parts->name.empty() ? kDefault : parts->name);
+  if (known == by_name_.end()) return std::nullopt;
+  return Home{.id = known->second,
+              .is_of_its_layout = records_[known->second].fingerprint == parts->fingerprint};
 }
 
-std::optional<NamespaceId> NamespaceTable::Add(absl::string_view name) {
+std::optional<NamespaceTable::Home> NamespaceTable::FindOrAdd(absl::string_view part_namespace) {
+  if (const std::optional<Home> known = Find(part_namespace)) return known;
+  const std::optional<PartNamespace> parts = SplitPartNamespace(part_namespace);
+  if (!parts.has_value()) return std::nullopt;
+  const std::optional<NamespaceId> added = Add(parts->name, parts->fingerprint);
+  return added.has_value() ? std::optional(Home{.id = *added}) : std::nullopt;
+}
+
+std::optional<NamespaceId> NamespaceTable::Add(absl::string_view name,
+                                               absl::string_view fingerprint) {
   if (records_.size() >= max_) return std::nullopt;
   const auto id = static_cast<NamespaceId>(records_.size());
-  records_.push_back(NamespaceRecord{.name = std::string(name)});
+  records_.push_back(
+      NamespaceRecord{.name = std::string(name), .fingerprint = std::string(fingerprint)});
   by_name_.emplace(name, id);
   return id;
 }

@@ -17,7 +17,7 @@ namespace moonpool::master {
 
 struct NamespaceRecord {
   std::string name;
-  std::string fingerprint = {};  // empty: not known (yet)
+  std::string fingerprint = {};  // empty: none (yet)
   bool is_saved = false;         // by this change; 0: by a master before
   ChangeNumber saved_by = 0;
   uint64_t objects = 0;
@@ -39,15 +39,23 @@ class NamespaceTable {
   void Restore(const DurableNamespace& known);
   // Empty is "default". NOT_FOUND/NAMESPACE_UNKNOWN.
   absl::StatusOr<NamespaceId> Resolve(absl::string_view name) const;
-  // For inventories, which name namespaces that nobody has opened yet. nullopt: bad name or full.
-  std::optional<NamespaceId> FindOrAdd(absl::string_view name);
+  // Where a part belongs that names its namespace so (SplitPartNamespace). nullopt: bad or not
+  // known.
+  struct Home {
+    NamespaceId id = 0;
+    bool is_of_its_layout = true;  // else its bytes are not what readers of the namespace expect
+  };
+  std::optional<Home> Find(absl::string_view part_namespace) const;
+  // The same; one that nobody has opened yet is made, with the part's fingerprint. nullopt: bad
+  // name or full.
+  std::optional<Home> FindOrAdd(absl::string_view part_namespace);
 
   NamespaceRecord& operator[](NamespaceId id) { return records_[id]; }
   const NamespaceRecord& operator[](NamespaceId id) const { return records_[id]; }
   size_t size() const { return records_.size(); }
 
  private:
-  std::optional<NamespaceId> Add(absl::string_view name);
+  std::optional<NamespaceId> Add(absl::string_view name, absl::string_view fingerprint = "");
 
   uint32_t max_;
   std::deque<NamespaceRecord> records_;  // by id

@@ -46,7 +46,7 @@ struct Registration {
 // One part that is sealed at a node: from its inventory or a seal report.
 struct SealedPart {
   Generation generation = {};
-  absl::string_view name_space = {};
+  absl::string_view name_space = {};  // and fingerprint: SplitPartNamespace (common/names.h)
   absl::string_view key = {};
   absl::string_view parent = {};
   Extent extent = {};

@@ -8,6 +8,9 @@
 
 namespace moonpool::master {
 
+// Ids of namespaces have 16 bits.
+inline constexpr uint32_t kMaxNamespaces = 0xffff;
+
 struct CoreOptions {
   // Behaviour.
   std::string eviction_policy = "cohort";
@@ -49,7 +52,7 @@ struct CoreOptions {
   uint32_t max_debts = 1u << 16;
   uint32_t max_nodes = 4096;
   uint32_t max_segments_per_node = 64;
-  uint32_t max_namespaces = 4096;
+  uint32_t max_namespaces = 4096;           // at most kMaxNamespaces
   uint32_t max_partial_objects = 1u << 20;  // inventory: objects of which parts are missing
   uint32_t max_touches = 4096;
   uint32_t obituaries = 1u << 18;

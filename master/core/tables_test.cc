@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/names.h"
 #include "common/random.h"
 #include "common/testing/status_matchers.h"
 #include "master/core/chunked_vector.h"
@@ -242,9 +243,48 @@ TEST(NamespaceTable, OneThatANodeBroughtTakesItsFirstFingerprint) {
   EXPECT_FALSE(table.Open("a", "f2").ok());
 }
 
+TEST(NamespaceTable, APartBringsTheFingerprintOfOneThatNobodyOpened) {
+  NamespaceTable table(4);
+  const std::string part = JoinPartNamespace({"a", "f1"});
+  const auto home = table.FindOrAdd(part);
+  ASSERT_TRUE(home.has_value());
+  EXPECT_TRUE(home->is_of_its_layout);
+  EXPECT_THAT(table.Open("a", "f2"),
+              Fails(absl::StatusCode::kFailedPrecondition, ErrorReason::kFingerprintMismatch));
+  EXPECT_EQ(*table.Open("a", "f1"), "f1");
+  EXPECT_EQ(*table.Open("a", ""), "f1");
+  EXPECT_EQ(table.FindOrAdd(part)->id, home->id);
+}
+
+TEST(NamespaceTable, PartsOfOtherLayoutsAreToldApart) {
+  NamespaceTable table(4);
+  ASSERT_THAT(table.Open("a", "f1"), IsOk());
+  EXPECT_TRUE(table.FindOrAdd(JoinPartNamespace({"a", "f1"}))->is_of_its_layout);
+  EXPECT_FALSE(table.FindOrAdd(JoinPartNamespace({"a", "f2"}))->is_of_its_layout);
+  EXPECT_FALSE(table.FindOrAdd("a")->is_of_its_layout);
+  EXPECT_TRUE(table.FindOrAdd("default")->is_of_its_layout);
+  EXPECT_TRUE(table.FindOrAdd("")->is_of_its_layout);
+  EXPECT_FALSE(table.FindOrAdd(JoinPartNamespace({"default", "f"}))->is_of_its_layout);
+  EXPECT_EQ(table.FindOrAdd("")->id, table.FindOrAdd("default")->id);
+  EXPECT_FALSE(table.FindOrAdd("a\x1f").has_value());
+}
+
+TEST(NamespaceTable, WhatIsStoredWithoutAFingerprintGetsNone) {
+  NamespaceTable table(4);
+  const NamespaceId id = table.FindOrAdd("a")->id;
+  table[id].objects = 1;
+  EXPECT_THAT(table.Open("a", "f1"),
+              Fails(absl::StatusCode::kFailedPrecondition, ErrorReason::kFingerprintMismatch));
+  EXPECT_EQ(*table.Open("a", ""), "");
+  table[id].objects = 0;
+  EXPECT_EQ(*table.Open("a", "f1"), "f1");
+}
+
 TEST(NamespaceTable, NamesAndTheirNumberAreBounded) {
   NamespaceTable table(2);
   EXPECT_THAT(table.Open("no spaces", "f"),
+              Fails(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument));
+  EXPECT_THAT(table.Open("a", std::string(254, 'f')),
               Fails(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument));
   EXPECT_THAT(table.Open(std::string(256, 'x'), "f"),
               Fails(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument));

@@ -69,7 +69,8 @@ absl::StatusOr<std::unique_ptr<NodeSession>> Handlers::OpenSession(NodeSession::
   if (!ended_.ok()) return ended_;
   if (sessions_.full()) {
     return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
-                     "too many node sessions are open", {.hint = "raise the limit of sessions"});
+                     "too many node sessions are open",
+                     {.hint = "raise the master's --limit-sessions"});
   }
   return std::make_unique<NodeSession>(core_, sessions_, std::move(on_ready), now);
 }

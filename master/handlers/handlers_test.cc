@@ -142,7 +142,10 @@ TEST_F(HandlersTest, HostileFieldsAreRefused) {
   request = PutRequest({"a"}, 10);
   for (int i = 0; i <= kMaxTouches; ++i) request.mutable_header()->add_touched();
   expect_refused(request);
-  EXPECT_EQ(handlers.counts().bad_requests, 5u);
+  request = PutRequest({"a"}, 10);
+  request.mutable_header()->set_host_id("host\n1");
+  expect_refused(request);
+  EXPECT_EQ(handlers.counts().bad_requests, 6u);
 }
 
 TEST_F(HandlersTest, UnknownHandlesAndGenerationsHarmNothing) {

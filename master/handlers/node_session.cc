@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
+#include "common/names.h"
 #include "common/rpc/status_proto.h"
 #include "common/status_macros.h"
 #include "master/handlers/session_table.h"
@@ -20,10 +21,9 @@ constexpr uint32_t kMaxTerm = 0xffff0000;
 
 absl::Status CheckRegister(const v1::Register& message) {
   RETURN_IF_ERROR(CheckVersion(message.version()));
-  if (message.name().empty()) return BadArgument("a node needs a name");
-  RETURN_IF_ERROR(CheckLength("name", message.name(), kMaxLabelBytes));
-  RETURN_IF_ERROR(CheckLength("host_id", message.host_id(), kMaxLabelBytes));
-  RETURN_IF_ERROR(CheckLength("rack", message.rack(), kMaxLabelBytes));
+  RETURN_IF_ERROR(CheckNodeName(message.name()));
+  RETURN_IF_ERROR(CheckLabel("host_id", message.host_id()));
+  RETURN_IF_ERROR(CheckLabel("rack", message.rack()));
   RETURN_IF_ERROR(CheckLength("tcp_address", message.tcp_address(), kMaxAddressBytes));
   RETURN_IF_ERROR(CheckLength("shm_path", message.shm_path(), kMaxAddressBytes));
   if (message.incarnation() == 0) return BadArgument("incarnation is 0");
@@ -34,7 +34,7 @@ absl::Status CheckRegister(const v1::Register& message) {
     return BadArgument(absl::StrCat(message.segments_size(), " segments are too many"));
   }
   for (const v1::Segment& segment : message.segments()) {
-    RETURN_IF_ERROR(CheckLength("medium", segment.medium(), kMaxLabelBytes));
+    RETURN_IF_ERROR(CheckLabel("medium", segment.medium()));
     if (segment.capacity_bytes() > kMaxSegmentBytes) {
       return BadArgument(absl::StrCat("segment ", segment.segment(), " cannot have ",
                                       segment.capacity_bytes(), " bytes"));

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/names.h"
 #include "common/rpc/status_proto.h"
 #include "master/handlers/handlers.h"
 #include "master/handlers/wire.h"
@@ -82,7 +83,7 @@ void WriteEntry(const ObjectEntry& entry, v1::ObjectEntry* out) {
 CallId Handlers::OpenNamespace(const v1::OpenNamespaceRequest& request, absl::Time now,
                                Done<v1::OpenNamespaceResponse> done) {
   absl::Status status = Admit(request.header());
-  if (status.ok()) status = CheckLength("fingerprint", request.fingerprint(), kMaxLabelBytes);
+  if (status.ok()) status = CheckLabel("fingerprint", request.fingerprint());
   if (!status.ok()) {
     std::move(done)(std::move(status), {});
     return {};

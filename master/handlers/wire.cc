@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
+#include "common/names.h"
 #include "common/status_macros.h"
 #include "common/version.h"
 
@@ -30,7 +31,7 @@ absl::Status CheckLength(absl::string_view what, absl::string_view text, size_t 
 
 absl::Status CheckHeader(const v1::RequestHeader& header) {
   RETURN_IF_ERROR(CheckVersion(header.version()));
-  RETURN_IF_ERROR(CheckLength("host_id", header.host_id(), kMaxLabelBytes));
+  RETURN_IF_ERROR(CheckLabel("host_id", header.host_id()));
   RETURN_IF_ERROR(CheckLength("namespace", header.namespace_(), kMaxNamespaceBytes));
   if (header.touched_size() > kMaxTouches) {
     return BadArgument(absl::StrCat("touched names ", header.touched_size(), " objects; at most ",

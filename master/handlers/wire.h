@@ -17,7 +17,6 @@
 
 namespace moonpool::master {
 
-inline constexpr size_t kMaxLabelBytes = 255;  // host, node and rack names, fingerprints
 inline constexpr size_t kMaxAddressBytes = 1024;
 inline constexpr int kMaxTouches = 4096;
 

@@ -73,6 +73,8 @@ ServiceMetrics::ServiceMetrics(metrics::Registry& r)
       losses_(r.AddCounter("moonpool_master_losses_total", "Objects lost with their nodes.")),
       adoptions_(r.AddCounter("moonpool_master_adoptions_total",
                               "Objects learned from nodes and not from a commit.")),
+      other_layouts_(r.AddCounter("moonpool_master_parts_of_other_layouts_total",
+                                  "Parts at nodes that are not of their namespace's layout.")),
       inventories_retaken_(
           r.AddCounter("moonpool_master_inventories_retaken_total",
                        "Inventories asked for since a node had more to forget than is listed.")),
@@ -156,6 +158,7 @@ void ServiceMetrics::PublishTotals(const Totals& now) {
   removals_.Increment(now.removed - totals_.removed);
   losses_.Increment(now.lost - totals_.lost);
   adoptions_.Increment(now.adopted - totals_.adopted);
+  other_layouts_.Increment(now.other_layouts - totals_.other_layouts);
   inventories_retaken_.Increment(now.inventories_retaken - totals_.inventories_retaken);
   totals_ = now;
 }

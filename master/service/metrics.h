@@ -73,6 +73,7 @@ class ServiceMetrics {
   metrics::Counter& removals_;
   metrics::Counter& losses_;
   metrics::Counter& adoptions_;
+  metrics::Counter& other_layouts_;
   metrics::Counter& inventories_retaken_;
   metrics::Counter& meta_writes_;
   metrics::Counter& meta_failures_;

@@ -251,8 +251,9 @@ void MasterLink::OnHeartbeatAck(const v1::HeartbeatAck& ack, absl::Time now, Lin
   if (ack.sequence() <= heartbeats_acked_ || ack.sequence() > heartbeats_sent_) return;
   heartbeats_acked_ = ack.sequence();
   last_heard_ = now;
-  // Only now: a master that takes inventories and hangs up must not get one after the other.
-  if (state_ == LinkState::kLive) failures_ = 0;
+  // A master that takes inventories and hangs up must not get one after the other: what it was sent
+  // before it had one proves nothing, however late it answers.
+  if (state_ == LinkState::kLive && ack.sequence() > heartbeats_before_live_) failures_ = 0;
 }
 
 void MasterLink::TickSession(absl::Time now, bool has_room, LinkOutput& out) {
@@ -298,6 +299,7 @@ void MasterLink::SendInventorySlice(LinkOutput& out) {
   if (!slice.is_last) return;
   metrics_.inventories.Increment();
   last_failure_ = absl::OkStatus();
+  heartbeats_before_live_ = heartbeats_sent_;
   EnterState(LinkState::kLive);
   logger_.Info("inventory is uploaded", {{"master", master_}, {"term", term_.value}});
 }

@@ -130,6 +130,7 @@ class MasterLink {
   absl::Duration session_timeout_;
   uint64_t heartbeats_sent_ = 0;
   uint64_t heartbeats_acked_ = 0;
+  uint64_t heartbeats_before_live_ = 0;
   absl::Time next_heartbeat_;
   absl::Time last_heard_;
   InventoryCursor cursor_;

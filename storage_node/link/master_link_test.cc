@@ -263,6 +263,7 @@ TEST_F(MasterLinkTest, AttemptsBackOffWithJitterAndAreLoggedOncePerCause) {
   EXPECT_THAT(log_.lines(), SizeIs(1));
   // A session that works starts over.
   GoLive();
+  TickAfter(kHeartbeat);
   AckAll();
   const LinkOutput out = link_.OnDisconnected(absl::UnavailableError("gone"), now_);
   EXPECT_LE(out.wake_at - now_, options_.backoff_min);
@@ -272,6 +273,7 @@ TEST_F(MasterLinkTest, AMasterThatHangsUpAfterEachInventoryIsNotHammered) {
   absl::Duration wait;
   for (int i = 0; i < 8; ++i) {
     GoLive();
+    Receive(Ack(1));  // of the heartbeat that went out with the registration
     wait = link_.OnDisconnected(absl::UnavailableError("gone"), now_).wake_at - now_;
   }
   EXPECT_GE(wait, options_.backoff_max / 2);

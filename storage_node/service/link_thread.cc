@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "common/error.h"
@@ -18,13 +20,24 @@ constexpr size_t kUnwrittenForRoom = 4;
 constexpr size_t kUnwrittenForRead = 64;
 constexpr absl::Duration kRoundMax = absl::Seconds(1);
 
+// For streams that gRPC still holds: it may call them until the process ends, so nothing destroys
+// them.
+void LeaveToTheProcess(std::unique_ptr<SessionStream> stream) {
+  ABSL_CONST_INIT static absl::Mutex mutex(absl::kConstInit);
+  static auto* const left = new std::vector<std::unique_ptr<SessionStream>>;
+  absl::MutexLock lock(&mutex);
+  left->push_back(std::move(stream));
+}
+
 }  // namespace
 
-LinkThread::LinkThread(std::unique_ptr<MasterLink> link, const Clock& clock,
-                       std::function<void()> each_round)
+LinkThread::LinkThread(std::unique_ptr<MasterLink> link, const Clock& clock, const Logger& logger,
+                       std::function<void()> each_round, absl::Duration end_max)
     : link_(std::move(link)),
       clock_(clock),
+      logger_(logger),
       each_round_(std::move(each_round)),
+      end_max_(end_max),
       events_(std::make_shared<StreamEvents>()) {}
 
 LinkThread::~LinkThread() { MP_CHECK(!thread_.joinable(), "the link runs on"); }
@@ -61,12 +74,20 @@ void LinkThread::Run() {
     for (StreamEvent& event : events_->Take(std::max(wait, absl::ZeroDuration()))) Handle(event);
   }
   ReleaseStream();
-  // A cancelled stream ends at once; it must not outlive us.
-  while (!streams_.empty()) {
-    for (const StreamEvent& event : events_->Take(kRoundMax)) {
+  EndStreams();
+}
+
+void LinkThread::EndStreams() {
+  const absl::Time deadline = clock_.Now() + end_max_;
+  for (absl::Time now = clock_.Now(); !streams_.empty() && now < deadline; now = clock_.Now()) {
+    for (const StreamEvent& event : events_->Take(std::min(kRoundMax, deadline - now))) {
       if (event.kind == StreamEvent::Kind::kEnded) streams_.erase(event.stream);
     }
   }
+  if (streams_.empty()) return;
+  logger_.Warn("streams to the master did not end", {{"streams", streams_.size()}});
+  for (auto& [id, stream] : streams_) LeaveToTheProcess(std::move(stream));
+  streams_.clear();
 }
 
 void LinkThread::Handle(StreamEvent& event) {

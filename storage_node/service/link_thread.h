@@ -16,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "common/log.h"
 #include "storage_node/link/master_link.h"
 #include "storage_node/service/session_stream.h"
 #include "storage_node/service/stream_events.h"
@@ -25,15 +26,17 @@ namespace moonpool::storage_node {
 class LinkThread {
  public:
   // `link` is not used by anybody else between Start and Stop. `each_round` runs on the thread at
-  // least once a second.
-  LinkThread(std::unique_ptr<MasterLink> link, const Clock& clock,
-             std::function<void()> each_round);
+  // least once a second. Borrows clock and logger. A stop
+  // waits for streams to end, which they do at once unless gRPC lacks threads or memory: at most
+  // `end_max`.
+  LinkThread(std::unique_ptr<MasterLink> link, const Clock& clock, const Logger& logger,
+             std::function<void()> each_round, absl::Duration end_max = absl::Seconds(5));
   ~LinkThread();
   LinkThread(const LinkThread&) = delete;
   LinkThread& operator=(const LinkThread&) = delete;
 
   void Start();
-  // Ends the session and joins. Idempotent.
+  // Ends the session and joins, within seconds whatever gRPC does. Idempotent.
   void Stop();
   // There are seals to report. Any thread; cheap.
   void Wake() { events_->Wake(); }
@@ -48,12 +51,16 @@ class LinkThread {
   void CarryOut(LinkOutput out);
   // Gives up the present stream, if any.
   void ReleaseStream();
+  // Waits for the ends of all streams, not for ever.
+  void EndStreams();
   bool HasRoom() const;
   void Publish();
 
   const std::unique_ptr<MasterLink> link_;
   const Clock& clock_;
+  const Logger& logger_;
   const std::function<void()> each_round_;
+  const absl::Duration end_max_;
   const std::shared_ptr<StreamEvents> events_;
 
   // Of the thread alone.

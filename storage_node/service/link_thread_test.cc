@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,7 +23,7 @@ bool IsComplete(const v1::NodeMessage& message) { return message.inventory().com
 
 class LinkThreadTest : public ::testing::Test {
  protected:
-  void StartLink(std::vector<std::string> masters) {
+  void StartLink(std::vector<std::string> masters, absl::Duration end_max = absl::Seconds(5)) {
     MasterLinkOptions options;
     options.masters = std::move(masters);
     options.backoff_min = absl::Milliseconds(5);
@@ -35,7 +36,8 @@ class LinkThreadTest : public ::testing::Test {
                                                   .tcp_address = "127.0.0.1:1",
                                                   .shm_path = {}},
                                      options, pool_.index(), metrics_, Random(1), log_.logger());
-    thread_ = std::make_unique<LinkThread>(std::move(link), clock_, [this] { ++rounds_; });
+    thread_ = std::make_unique<LinkThread>(
+        std::move(link), clock_, log_.logger(), [this] { ++rounds_; }, end_max);
     pool_.index().seal_reports().SetOnPending([this] { thread_->Wake(); });
     thread_->Start();
   }
@@ -132,6 +134,14 @@ TEST_F(LinkThreadTest, StopsWhateverItIsDoing) {
   StartLink({gone});
   thread_->Stop();
   StartLink({"no-such-host.invalid:1"});
+}
+
+TEST_F(LinkThreadTest, DoesNotWaitForEverForAStreamThatDoesNotEnd) {
+  FakeMaster master;
+  StartLink({master.address()}, /*end_max=*/absl::ZeroDuration());
+  ASSERT_TRUE(master.WaitFor(IsComplete));
+  thread_->Stop();
+  EXPECT_THAT(log_.lines(), ::testing::Contains(HasSubstr("did not end streams=1")));
 }
 
 }  // namespace

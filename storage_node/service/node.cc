@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/host_port.h"
 #include "common/error.h"
 #include "common/host_id.h"
+#include "common/names.h"
 #include "common/random.h"
 #include "common/status_macros.h"
 #include "storage_node/service/socket_path.h"
@@ -19,7 +19,6 @@
 namespace moonpool::storage_node {
 namespace {
 
-constexpr size_t kNameBytesMax = 255;
 constexpr int kShmThreadsMax = 2;  // its requests are small: the bytes are mapped
 
 absl::Status Bad(absl::string_view what, std::string hint) {
@@ -54,11 +53,13 @@ absl::StatusOr<HostPort> Advertised(const std::string& advertise, const std::str
 
 absl::Status NodeOptions::Validate() const {
   if (masters.empty()) return Bad("no master is given", "set --master HOST:PORT");
-  const bool is_printable = std::all_of(name.begin(), name.end(), [](char c) {
-    return absl::ascii_isgraph(static_cast<unsigned char>(c));
-  });
-  if (name.size() > kNameBytesMax || !is_printable) {
-    return Bad("--name is too long, or has spaces or control characters", "choose a shorter one");
+  // All of these go to the master, which cannot read a registration with a byte that is no text.
+  if (!name.empty()) RETURN_IF_ERROR(Annotate(CheckNodeName(name), "--name"));
+  RETURN_IF_ERROR(CheckLabel("--rack", rack));
+  RETURN_IF_ERROR(CheckLabel("--host-id", host_id));
+  RETURN_IF_ERROR(CheckLabel("--shm-path", shm_path));
+  if (!shm_path.empty() && shm_path[0] != '/') {
+    return Bad("--shm-path is no absolute path", "clients connect from other working directories");
   }
   ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort(data_listen));
   if (IsEveryAddress(listen.host) && data_advertise.empty()) {
@@ -135,7 +136,7 @@ absl::Status Node::StartTcp() {
   identity_.tcp_address = advertised.ToString();
   identity_.name =
       options_.name.empty() ? absl::StrCat(HostName(), "-", advertised.port) : options_.name;
-  return absl::OkStatus();
+  return Annotate(CheckNodeName(identity_.name), "the host's name does not serve; set --name");
 }
 
 absl::Status Node::StartShm() {
@@ -164,10 +165,12 @@ void Node::StartLink() {
   options.backoff_max = options_.backoff_max;
   auto link = std::make_unique<MasterLink>(identity_, options, *index_, link_metrics_,
                                            Random(EntropySeed()), dependencies_.logger);
-  link_ = std::make_unique<LinkThread>(std::move(link), dependencies_.clock, [this] {
-    pool_metrics_.Update(*index_);
-    for (DataServer& each : servers_) each.metrics.Update(each.server->counters());
-  });
+  link_ = std::make_unique<LinkThread>(std::move(link), dependencies_.clock, dependencies_.logger,
+                                       [this] {
+                                         pool_metrics_.Update(*index_);
+                                         for (DataServer& each : servers_)
+                                           each.metrics.Update(each.server->counters());
+                                       });
   index_->seal_reports().SetOnPending([this] { link_->Wake(); });
   link_->Start();
 }

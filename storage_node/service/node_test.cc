@@ -189,6 +189,14 @@ TEST(NodeOptions, WhatCannotWorkIsRefused) {
   EXPECT_TRUE(refuses([](NodeOptions& o) { o.masters.clear(); }));
   EXPECT_TRUE(refuses([](NodeOptions& o) { o.name = "two words"; }));
   EXPECT_TRUE(refuses([](NodeOptions& o) { o.name.assign(300, 'n'); }));
+  for (const std::string bytes : {"\xff\xfe", "a\nb", "\x1b[31m"}) {
+    EXPECT_TRUE(refuses([&](NodeOptions& o) { o.name = bytes; }));
+    EXPECT_TRUE(refuses([&](NodeOptions& o) { o.rack = bytes; }));
+    EXPECT_TRUE(refuses([&](NodeOptions& o) { o.host_id = bytes; }));
+    EXPECT_TRUE(refuses([&](NodeOptions& o) { o.shm_path = "/tmp/" + bytes; }));
+    EXPECT_TRUE(refuses([&](NodeOptions& o) { o.data_advertise = bytes + ":1"; }));
+  }
+  EXPECT_TRUE(refuses([](NodeOptions& o) { o.shm_path = "relative.sock"; }));
   EXPECT_TRUE(refuses([](NodeOptions& o) { o.data_listen = "0.0.0.0:0"; }));
   EXPECT_TRUE(refuses([](NodeOptions& o) { o.data_listen = "[::]:0"; }));
   EXPECT_TRUE(refuses([](NodeOptions& o) { o.data_advertise = "0.0.0.0:1"; }));

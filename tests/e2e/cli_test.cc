@@ -13,6 +13,7 @@ namespace moonpool::e2e {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class CliTest : public testing::Test {
  protected:
@@ -282,6 +283,14 @@ TEST(CliWithoutAPool, WrongUsageIsTwo) {
   EXPECT_EQ(RunCli({"status", "--master", "nonsense"}).exit_code, 2);
   EXPECT_EQ(RunCli({"dev", "--dram", "12M"}).exit_code, 2);
   EXPECT_EQ(RunCli({"replay"}).exit_code, 2);
+  for (const std::vector<std::string>& refused_by_a_daemon :
+       {std::vector<std::string>{"dev", "--dram", "1B"},
+        std::vector<std::string>{"dev", "--eviction-policy", "nope"}}) {
+    const CliResult result = RunCli(refused_by_a_daemon);
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(refused_by_a_daemon[1]));
+    EXPECT_THAT(result.err, Not(HasSubstr("--master-listen"))) << "it has nothing to do with it";
+  }
   EXPECT_EQ(RunCli({"--help"}).exit_code, 0);
   EXPECT_THAT(RunCli({"put", "--help"}).out, HasSubstr("Examples:"));
 }
@@ -303,6 +312,50 @@ TEST(DevCommand, ServesUntilItIsToldToStop) {
   EXPECT_TRUE((*dev)->Terminate(kPatience));
   EXPECT_EQ(dev::DescribeWaitStatus(*(*dev)->Poll()), "exit code 0");
   EXPECT_EQ(RunCli({"--master", master, "--timeout", "1s", "status"}).exit_code, 1);
+}
+
+// What no table of settings can find out: two that do not go together, or this machine.
+TEST(CliWithoutAPool, ADaemonRefusesSettingsThatCannotWorkWithExitCodeTwo) {
+  const std::vector<std::vector<std::string>> refused = {
+      {"moonpool-node", "--name", "a b"},
+      {"moonpool-node", "--rack", "\xff"},
+      {"moonpool-node", "--data-advertise", "evil host:1"},
+      {"moonpool-node", "--data-listen", "localhost:0"},
+      {"moonpool-node", "--numa-node", "1000"},
+      {"moonpool-node", "--shm-path", "relative.sock"},
+      {"moonpool-node", "--config="},
+      {"moonpool-master", "--node-heartbeat", "2s", "--node-session-timeout", "3s"}};
+  for (const std::vector<std::string>& words : refused) {
+    auto child = dev::ChildProcess::Start({.name = "daemon",
+                                           .program = ProgramDir() + "/" + words[0],
+                                           .args = {words.begin() + 1, words.end()},
+                                           .log_path = "/dev/null"});
+    ASSERT_THAT(child, IsOk());
+    EXPECT_FALSE((*child)->WaitForLine("ready:", kPatience, -1).ok()) << words[1];
+    ASSERT_TRUE((*child)->WaitForExit(kPatience));
+    EXPECT_EQ(dev::DescribeWaitStatus(*(*child)->Poll()), "exit code 2") << words[1];
+  }
+}
+
+// Before it plays for an hour.
+TEST(CliWithoutAPool, ReplayOpensItsOutputFirst) {
+  const CliResult replay = RunCli(
+      {"replay", "--master", "127.0.0.1:1", "--generate", "chat", "--json", "/nonexistent/x"});
+  EXPECT_EQ(replay.exit_code, 1);
+  EXPECT_THAT(replay.err, HasSubstr("open /nonexistent/x"));
+}
+
+TEST(Cli, PutNeedsAStandardInput) {
+  const auto pool = Pool::Start({.nodes = 1, .dram_bytes = uint64_t{8} << 20});
+  auto shell = dev::ChildProcess::Start(
+      {.name = "put",
+       .program = "/bin/sh",
+       .args = {"-c", ProgramDir() + "/moonpool --master " + pool->master() + " put k - <&-"},
+       .log_path = "/dev/null"});
+  ASSERT_THAT(shell, IsOk());
+  ASSERT_TRUE((*shell)->WaitForExit(kPatience));
+  EXPECT_EQ(dev::DescribeWaitStatus(*(*shell)->Poll()), "exit code 1");
+  EXPECT_EQ(pool->Cli({"get", "k"}).exit_code, 3) << "nothing was stored";
 }
 
 // The pid that `moonpool dev` printed for one of its processes.

@@ -170,5 +170,38 @@ TEST(NodeDeath, AReplicaOnAnotherNodeServesOn) {
   }
 }
 
+// It has no durable state: what nodes hold says which layout a namespace has.
+TEST(MasterDeath, TheLayoutOfANamespaceOutlivesIt) {
+  const auto pool = Pool::Start(Impatient(1, uint64_t{64} << 20));
+  ASSERT_NE(pool, nullptr);
+  const auto client = pool->Connect({.name_space = "llama", .fingerprint = "A"});
+  const auto idle = pool->Connect({.name_space = "mistral", .fingerprint = "M"});
+  ASSERT_NE(client, nullptr);
+  ASSERT_NE(idle, nullptr);
+  ASSERT_THAT(client->Put("k", ContentOf("k", 65536)), IsOk());
+
+  dev::ChildProcess& victim = *pool->cluster().master().process;
+  victim.Signal(SIGKILL);
+  ASSERT_TRUE(victim.WaitForExit(kPatience));
+  ASSERT_THAT(pool->cluster().RestartMaster(), IsOk());
+  ASSERT_THAT(pool->cluster().WaitForNodes(1), IsOk());
+
+  const auto other =
+      Client::Connect({.masters = {pool->master()}, .name_space = "llama", .fingerprint = "B"});
+  EXPECT_EQ(ReasonOf(other.status()), ErrorReason::kFingerprintMismatch)
+      << Describe(other.status());
+  const auto again = pool->Connect({.name_space = "llama", .fingerprint = "A"});
+  const auto any = pool->Connect({.name_space = "llama"});
+  for (Client* const reader : {client.get(), again.get(), any.get()}) {
+    ASSERT_NE(reader, nullptr);
+    std::vector<std::byte> buffer(65536);
+    ASSERT_THAT(reader->Get("k", absl::MakeSpan(buffer)), IsOk());
+    EXPECT_TRUE(HoldsContentOf("k", buffer));
+    EXPECT_THAT(reader->GetView("k"), IsOk());
+  }
+  EXPECT_THAT(client->Put("l", ContentOf("l", 65536)), IsOk());
+  EXPECT_THAT(idle->Put("m", ContentOf("m", 65536)), IsOk()) << "no node brought its namespace";
+}
+
 }  // namespace
 }  // namespace moonpool::e2e

@@ -10,12 +10,15 @@
 
 #include <chrono>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
 #include "common/random.h"
 #include "common/rpc/grpc/status_convert.h"
+#include "common/rpc/protobuf_log.h"
 #include "common/testing/status_matchers.h"
 #include "common/unique_fd.h"
 #include "common/version.h"
@@ -30,6 +33,7 @@ namespace moonpool::e2e {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 UniqueFd ConnectTcp(const std::string& address) {
   const size_t colon = address.rfind(':');
@@ -172,6 +176,28 @@ TEST_F(HostileTest, AControlPeerOfAnotherMajorVersionIsToldSo) {
       FromGrpc(v1::MasterService::NewStub(channel)->Exists(&context, request, &response));
   EXPECT_EQ(ReasonOf(status), ErrorReason::kPeerVersion) << Describe(status);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// Whoever sends them decides how many there are, and nobody may be reading the log.
+TEST_F(HostileTest, RequestsThatAreNoTextAreRefusedAndNotLogged) {
+  SilenceProtobufLog();  // of this process, which writes them
+  const auto stub = v1::AdminService::NewStub(
+      grpc::CreateChannel(pool_->master(), grpc::InsecureChannelCredentials()));
+  v1::WhyRequest request;
+  request.mutable_version()->set_major(kWireMajor);
+  request.set_namespace_("\xff\xfe");
+  request.set_key("k");
+  for (int i = 0; i < 20; ++i) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoSeconds(kPatience));
+    v1::WhyResponse response;
+    EXPECT_EQ(stub->Why(&context, request, &response).error_code(), grpc::StatusCode::INTERNAL);
+  }
+  std::ifstream log(pool_->cluster().run_dir() + "/master.log");
+  const std::string text((std::istreambuf_iterator<char>(log)), std::istreambuf_iterator<char>());
+  EXPECT_THAT(text, HasSubstr("term begins")) << "it is the log";
+  EXPECT_THAT(text, Not(HasSubstr("libprotobuf")));
+  ExpectServing("after requests that are no text");
 }
 
 TEST_F(HostileTest, ABatchWithADuplicateStoresItOnce) {

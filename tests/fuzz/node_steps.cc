@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/names.h"
 #include "common/version.h"
 
 namespace moonpool::master {
@@ -158,6 +159,11 @@ v1::NodeMessage NodeSteps::CommandResult(Stream& stream) {
 v1::SealedPart NodeSteps::Sealed() {
   v1::SealedPart part = feed_.OneIn(3) ? SealedAnyhow() : SealedAsGranted();
   if (feed_.OneIn(3)) Distort(part);
+  // Of one layout or another, or of none. No choice of its own: that would change what the corpus
+  // means.
+  constexpr absl::string_view kFingerprints[] = {"", "n1", "", "n2"};
+  const absl::string_view fingerprint = kFingerprints[part.extent().offset() / 512 % 4];
+  part.set_namespace_(JoinPartNamespace({part.namespace_(), fingerprint}));
   return part;
 }
 

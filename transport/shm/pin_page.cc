@@ -102,7 +102,7 @@ absl::StatusOr<uint32_t> PinSlots::Acquire(Generation generation) {
     if (slot == kNone) {
       return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
                        absl::StrCat("all ", slots_, " pins of this process are in use"),
-                       {.hint = "release views, or raise the node's pin_slots"});
+                       {.hint = "release views, or raise the node's --shm-pin-slots"});
     }
     rest = ((head >> 32) + 1) << 32 | next_[slot].load(std::memory_order_relaxed);
   } while (!free_.compare_exchange_weak(head, rest, std::memory_order_acq_rel));

@@ -38,7 +38,9 @@ void FakeMaster::Fail(absl::string_view method, absl::Status status, FakeMasterF
 
 absl::StatusOr<v1::OpenNamespaceResponse> FakeMaster::OpenNamespace(
     const v1::OpenNamespaceRequest& request, const CallContext& context) {
-  return Run("OpenNamespace", request, context, v1::OpenNamespaceResponse(), [](auto*) {});
+  return Run("OpenNamespace", request, context, v1::OpenNamespaceResponse(), [&](auto* response) {
+    response->set_fingerprint(fingerprint.empty() ? request.fingerprint() : fingerprint);
+  });
 }
 
 absl::StatusOr<v1::StartPutsResponse> FakeMaster::StartPuts(const v1::StartPutsRequest& request,

@@ -26,7 +26,8 @@ struct FakeMasterFault {
   bool is_applied = false;  // the call takes effect, and its answer is lost
 };
 
-// Thread-safe, but `on_call`, `placement` and `stripe_bytes` are set while no call runs.
+// Thread-safe, but `on_call`, `placement`, `fingerprint` and `stripe_bytes` are set while no call
+// runs.
 class FakeMaster final : public MasterStub {
  public:
   FakeMaster(FakeNodes& nodes, FakeClock& clock) : nodes_(nodes), clock_(clock) {}
@@ -37,6 +38,7 @@ class FakeMaster final : public MasterStub {
   std::function<void(absl::string_view method)> on_call;
   // Node names, first choice first; replica i goes to the i-th after a rotation by key. Empty: all.
   std::vector<std::string> placement;
+  std::string fingerprint;    // what OpenNamespace answers; empty: what it was asked with
   uint64_t stripe_bytes = 0;  // parts of this size, on different nodes; 0: one part
   unsigned version_major = 1;
 

@@ -55,6 +55,7 @@ struct ClientOptions {
   // Layout of what is stored (model, revision, dtype, page tokens, parallel layout). Given: the
   // namespace is created if there is none, and refused (FAILED_PRECONDITION, both fingerprints
   // shown) if it has another. Empty: the namespace must exist, and any fingerprint is accepted.
+  // Printable UTF-8; with the namespace's name at most 254 bytes.
   std::string fingerprint = {};
   Path path = Path::kAuto;
   // Compute the checksum of every byte read. Without, a get still returns no other object's bytes,
