@@ -241,7 +241,7 @@ TEST(CliWithoutNodes, AStoppedMasterIsNamedLongBeforeTheTimeout) {
   ASSERT_NE(pool, nullptr);
   const auto client = pool->Connect({.timeout = absl::Seconds(30), .wait_for_master = false});
   ASSERT_NE(client, nullptr);
-  pool->cluster().master().process->Signal(SIGSTOP);
+  StopInPlace(*pool->cluster().master().process);
   // Over a connection that stands, and over one that would have to be made.
   const absl::Status get = client->Get("k").status();
   const CliResult cli = pool->Cli({"get", "k", "--timeout", "10m"});

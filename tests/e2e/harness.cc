@@ -1,6 +1,7 @@
 #include "tests/e2e/harness.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 
@@ -36,6 +37,17 @@ TempDir::TempDir() : path_(testing::TempDir() + "moonpool-e2e-XXXXXX") {
 TempDir::~TempDir() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
+}
+
+void StopInPlace(const dev::ChildProcess& child) {
+  ASSERT_EQ(kill(child.pid(), SIGSTOP), 0);
+  EXPECT_TRUE(Eventually([&child] {
+    // Zero when there is nothing to tell yet. WSTOPPED leaves the end of the child to its owner.
+    siginfo_t info = {};
+    return waitid(P_PID, static_cast<id_t>(child.pid()), &info, WSTOPPED | WNOHANG) == 0 &&
+           info.si_pid == child.pid();
+  })) << child.name()
+      << " does not stop";
 }
 
 std::string ProgramDir() { return MOONPOOL_PROGRAM_DIR; }

@@ -62,6 +62,10 @@ class Pool {
 CliResult RunCli(std::vector<std::string> args, const std::string& input = "",
                  const std::string& output_path = "");
 
+// SIGSTOP, and the wait until the process has stopped: the signal is on its way for a while, and
+// until it is there the process goes on answering. Fails the test when it does not stop.
+void StopInPlace(const dev::ChildProcess& child);
+
 // Where the programs under test lie.
 std::string ProgramDir();
 
