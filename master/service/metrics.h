@@ -13,7 +13,7 @@
 
 namespace moonpool::master {
 
-// One kind of call. Lock-free after the first answer of each code.
+// One kind of call. Lock-free after the first answer of each code; OK is there from the start.
 class RpcMetrics {
  public:
   RpcMetrics(metrics::Registry& registry, absl::string_view rpc);
@@ -21,6 +21,7 @@ class RpcMetrics {
 
  private:
   static constexpr size_t kCodes = 17;
+  metrics::Counter& CounterOf(size_t code);
 
   metrics::Registry& registry_;
   const std::string rpc_;
@@ -42,8 +43,6 @@ class ServiceMetrics {
  private:
   void PublishCounts(const HandlerCounts& counts);
   void PublishTotals(const Totals& totals);
-  void PublishReasons(const char* name, const char* help, const ReasonCounts& now,
-                      const ReasonCounts& before);
 
   metrics::Registry& registry_;
   HandlerCounts counts_;  // as they were published
