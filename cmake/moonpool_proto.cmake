@@ -7,8 +7,8 @@ add_custom_target(generated COMMENT "All code that protoc generates")
 
 function(moonpool_proto)
   cmake_parse_arguments(ARG "GRPC" "NAME;PROTO" "DEPS" ${ARGN})
-  set(root ${CMAKE_SOURCE_DIR}/proto)
-  set(gen ${CMAKE_BINARY_DIR}/gen)
+  set(root ${moonpool_SOURCE_DIR}/proto)
+  set(gen ${moonpool_BINARY_DIR}/gen)
   string(REGEX REPLACE "\\.proto$" "" base ${ARG_PROTO})
   file(MAKE_DIRECTORY ${gen})
 

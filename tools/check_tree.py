@@ -44,6 +44,7 @@ ALLOWED = {
     "client_sdk": {"client_sdk/*", "common/*", "transport/*", "proto", "grpc"},
     "bench/trace": {"common/*", "master/core/eviction"},
     "bench": {"bench/*", "client_sdk/include", "common/*", "transport/*"},
+    "examples": {"client_sdk/include"},
     "cli": {"bench/*", "cli/*", "client_sdk/include", "common/*", "proto", "grpc"},
     "tests": {"*"},
 }

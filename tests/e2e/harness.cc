@@ -64,11 +64,16 @@ void WriteFile(const std::string& path, const std::string& bytes) {
 
 CliResult RunCli(std::vector<std::string> args, const std::string& input,
                  const std::string& output_path) {
+  return RunProgram(ProgramDir() + "/moonpool", std::move(args), input, output_path);
+}
+
+CliResult RunProgram(const std::string& program, std::vector<std::string> args,
+                     const std::string& input, const std::string& output_path) {
   const TempDir dir;
   WriteFile(dir.File("in"), input);
   auto child = dev::ChildProcess::Start(
-      {.name = "moonpool",
-       .program = ProgramDir() + "/moonpool",
+      {.name = program,
+       .program = program,
        .args = std::move(args),
        .log_path = dir.File("err"),
        .input_path = dir.File("in"),
@@ -78,7 +83,7 @@ CliResult RunCli(std::vector<std::string> args, const std::string& input,
     ADD_FAILURE() << Describe(child.status());
     return result;
   }
-  EXPECT_TRUE((*child)->WaitForExit(kCliTimeout)) << "moonpool does not end";
+  EXPECT_TRUE((*child)->WaitForExit(kCliTimeout)) << program << " does not end";
   const int status = (*child)->Poll().value_or(-1);
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   if (output_path.empty()) result.out = ReadFile(dir.File("out"));

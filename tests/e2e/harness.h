@@ -58,7 +58,11 @@ class Pool {
   std::unique_ptr<dev::DevCluster> cluster_;
 };
 
-// The same without a pool. What goes to `output_path` is not read back; "" = into the result.
+// Any program of this build, by its path.
+CliResult RunProgram(const std::string& program, std::vector<std::string> args,
+                     const std::string& input = "", const std::string& output_path = "");
+// The same as Pool::Cli without a pool. What goes to `output_path` is not read back; "" = into the
+// result.
 CliResult RunCli(std::vector<std::string> args, const std::string& input = "",
                  const std::string& output_path = "");
 
