@@ -16,10 +16,7 @@ absl::StatusOr<std::unique_ptr<Client>> Session::Connect(ClientOptions options) 
   options.wait_for_master = false;
   auto client = Client::Connect(std::move(options));
   if (client.ok() || client.status().code() != absl::StatusCode::kUnavailable) return client;
-  ErrorDetail detail = DetailOf(client.status()).value_or(ErrorDetail());
-  if (!detail.hint.empty()) detail.hint += " else ";
-  detail.hint += kNoMasterHint;
-  return WithDetail(client.status(), detail);
+  return WithNoMasterHint(client.status());
 }
 
 CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& summary,

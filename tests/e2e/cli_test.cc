@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "absl/strings/str_split.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -216,15 +217,17 @@ TEST_F(CliTest, AReplayFindsAWrongByte) {
 }
 
 TEST(CliWithoutAPool, ADeadAddressSaysWhatToDo) {
-  for (const char* command : {"status", "nodes", "objects"}) {
-    const CliResult result = RunCli({"--master", "127.0.0.1:1", "--timeout", "2s", command});
-    EXPECT_EQ(result.exit_code, 1);
-    EXPECT_THAT(result.err, HasSubstr("127.0.0.1:1"));
-    EXPECT_THAT(result.err, HasSubstr("moonpool dev"));
+  // The cause stands in brackets where gRPC knew it, which depends on how far its attempt came.
+  for (const char* command : {"status", "nodes", "objects", "why k", "get k", "exists k"}) {
+    std::vector<std::string> args = {"--master", "127.0.0.1:1", "--timeout", "2s"};
+    for (const auto word : absl::StrSplit(command, ' ')) args.emplace_back(word);
+    const CliResult result = RunCli(args);
+    EXPECT_EQ(result.exit_code, 1) << command;
+    EXPECT_THAT(result.err, testing::StartsWith("moonpool: UNAVAILABLE (PEER_UNREACHABLE): no "
+                                                "master answers at 127.0.0.1:1"));
+    EXPECT_THAT(result.err, HasSubstr("; is moonpool-master running there? else start a local "
+                                      "cluster with `moonpool dev`"));
   }
-  const CliResult get = RunCli({"--master", "127.0.0.1:1", "--timeout", "1s", "get", "k"});
-  EXPECT_EQ(get.exit_code, 1);
-  EXPECT_THAT(get.err, HasSubstr("moonpool dev"));
 }
 
 TEST(CliWithoutNodes, APutReadsNothingThatCannotBeStored) {
@@ -249,7 +252,7 @@ TEST(CliWithoutNodes, AStoppedMasterIsNamedLongBeforeTheTimeout) {
   EXPECT_THAT(get, Fails(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable));
   EXPECT_THAT(Describe(get), HasSubstr("no sign of life within 2s; is moonpool-master stopped"));
   EXPECT_EQ(cli.exit_code, 1);
-  EXPECT_THAT(cli.err, HasSubstr("master " + pool->master()));
+  EXPECT_THAT(cli.err, HasSubstr("no master answers at " + pool->master()));
   EXPECT_THAT(cli.err, HasSubstr("; is moonpool-master running there? else start"));
 }
 
