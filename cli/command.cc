@@ -11,6 +11,7 @@ namespace moonpool::cli {
 absl::StatusOr<std::unique_ptr<Client>> Session::Connect(ClientOptions options) const {
   options.masters = masters;
   options.name_space = name_space;
+  options.fingerprint = fingerprint;
   options.timeout = timeout;
   // Somebody sits before it: that there is no master is said soon.
   options.wait_for_master = false;
@@ -42,7 +43,7 @@ void AddConnectionOptions(CLI::App& app, Session& session) {
   app.add_option_function<std::vector<std::string>>(
          "--master",
          [&session](const std::vector<std::string>& masters) { session.masters = masters; },
-         "The masters: repeat, or use commas [127.0.0.1:7400]")
+         "The masters: repeat, or use commas\n[$MOONPOOL_MASTER, or 127.0.0.1:7400]")
       ->delimiter(',')
       ->allow_extra_args(false)  // else it swallows the words behind it
       ->check(Accepts([](const std::string& text) { return ParseHostPort(text).status(); }))
@@ -50,6 +51,10 @@ void AddConnectionOptions(CLI::App& app, Session& session) {
       ->group("Connection");
   AddTextOption(app, "--namespace", &session.name_space, "The keys' namespace [default]")
       ->type_name("NAME")
+      ->group("Connection");
+  AddTextOption(app, "--fingerprint", &session.fingerprint,
+                "Of the namespace: made with it if there is none, and\n"
+                "refused if it has another")
       ->group("Connection");
   AddTimeoutOption(app, "--timeout", &session.timeout, "Of every call to the pool [10s]")
       ->group("Connection");

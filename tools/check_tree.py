@@ -67,8 +67,8 @@ HIDDEN_LIBRARIES = {
     "httplib": ("common/http/http_server.cc",),
 }
 
-# The one place that reads the environment.
-MAY_GETENV = ("common/program/program.cc",)
+# The mains, which read the environment: one variable for the daemons, one for `moonpool`.
+MAY_GETENV = ("common/program/program.cc", "cli/main.cc")
 
 # A library that reports by throwing, caught where it is called. Nothing of ours throws.
 MAY_CATCH = ("cli/usage.cc",)

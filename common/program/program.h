@@ -61,7 +61,8 @@ struct CommandLine {
   char** argv;
 };
 
-// Reads the settings ($MOONPOOL_CONFIG is the only environment variable we look at), answers
+// Reads the settings ($MOONPOOL_CONFIG is the only environment variable that daemons look at),
+// answers
 // --help and its kin, logs what was set, runs `body` and makes its status the exit code:
 // 0 OK, 1 the body failed, 2 bad settings. Errors are one line on stderr, in the log's format as
 // far as the settings had been read by then.

@@ -64,7 +64,7 @@ TEST_F(CliTest, AMissHasItsOwnExitCodeAndReason) {
   const CliResult get = pool_->Cli({"get", "nowhere"});
   EXPECT_EQ(get.exit_code, 3);
   EXPECT_THAT(get.err, HasSubstr("NEVER_STORED"));
-  EXPECT_THAT(get.err, HasSubstr("; `moonpool objects` lists"));
+  EXPECT_THAT(get.err, HasSubstr("; `moonpool why KEY` says what became of it"));
   EXPECT_EQ(pool_->Cli({"why", "nowhere", "--json"}).Json()["state"], "never_stored");
   EXPECT_EQ(pool_->Cli({"rm", "nowhere"}).exit_code, 3);
 }
@@ -137,12 +137,66 @@ TEST_F(CliTest, AnUnknownNamespaceIsAnErrorAndNoMiss) {
   EXPECT_THAT(get.err, HasSubstr("NAMESPACE_UNKNOWN"));
 }
 
-TEST_F(CliTest, ErrorsAreJsonToo) {
-  const CliResult why = pool_->Cli({"why", "k", "--namespace", "nobody", "--json"});
-  EXPECT_EQ(why.Json()["error"]["reason"], "NAMESPACE_UNKNOWN");
+TEST_F(CliTest, AFingerprintMakesANamespaceAndIsComparedAfterwards) {
+  const std::vector<std::string> put = {"put", "k", "--namespace", "toy"};
+  const auto with = [&put](const std::string& fingerprint) {
+    std::vector<std::string> args = put;
+    args.insert(args.end(), {"--fingerprint", fingerprint});
+    return args;
+  };
+  EXPECT_THAT(pool_->Cli(put, "x").err, HasSubstr("NAMESPACE_UNKNOWN"));
+  EXPECT_EQ(pool_->Cli(with("v1"), "x").exit_code, 0);
+  EXPECT_EQ(pool_->Cli({"get", "k", "--namespace", "toy"}).out, "x");
+  const CliResult other = pool_->Cli(with("v2"), "x");
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_THAT(other.err, HasSubstr("FINGERPRINT_MISMATCH"));
+}
+
+TEST_F(CliTest, FewerReplicasMayDo) {
+  EXPECT_EQ(pool_->Cli({"put", "few", "--replicas", "4", "--min-replicas", "2"}, "x").exit_code, 0);
+  EXPECT_EQ(pool_->Cli({"why", "few", "--json"}).Json()["replicas"].size(), 2u);
+  const CliResult more = pool_->Cli({"put", "k", "--replicas", "2", "--min-replicas", "3"}, "x");
+  EXPECT_EQ(more.exit_code, 2);
+  EXPECT_THAT(more.err, HasSubstr("--min-replicas 3 is more than --replicas 2"));
+}
+
+// Sets a variable of this process, which the programs inherit, as long as it lives.
+class Environment {
+ public:
+  Environment(const char* name, const std::string& value) : name_(name) {
+    EXPECT_EQ(setenv(name, value.c_str(), /*overwrite=*/1), 0);
+  }
+  ~Environment() { unsetenv(name_); }
+
+ private:
+  const char* const name_;
+};
+
+TEST_F(CliTest, TheEnvironmentNamesTheMasterUnlessAFlagDoes) {
+  {
+    const Environment master("MOONPOOL_MASTER", pool_->master());
+    EXPECT_EQ(RunCli({"status"}).exit_code, 0);
+    EXPECT_EQ(RunCli({"status", "--master", "127.0.0.1:1"}).exit_code, 1);
+  }
+  const Environment nonsense("MOONPOOL_MASTER", "nonsense");
+  const CliResult status = RunCli({"status"});
+  EXPECT_EQ(status.exit_code, 2);
+  EXPECT_THAT(status.err, HasSubstr("MOONPOOL_MASTER=nonsense: \"nonsense\" is not HOST:PORT"));
+}
+
+TEST_F(CliTest, AQuickBenchSaysThatItProvesNothing) {
+  const CliResult quick = pool_->Cli({"bench", "--suite", "control", "--quick"});
+  EXPECT_EQ(quick.exit_code, 0) << quick.err;
+  EXPECT_THAT(quick.out, testing::StartsWith("A quick run proves nothing"));
+  EXPECT_THAT(quick.out, HasSubstr("kept (proves nothing)"));
+}
+
   const CliResult usage = pool_->Cli({"get", "--json"});
   EXPECT_EQ(usage.exit_code, 2);
   EXPECT_EQ(usage.Json()["error"]["message"], "KEY is required");
+TEST_F(CliTest, ErrorsAreJsonToo) {
+  const CliResult why = pool_->Cli({"why", "k", "--namespace", "nobody", "--json"});
+  EXPECT_EQ(why.Json()["error"]["reason"], "NAMESPACE_UNKNOWN");
   EXPECT_THAT(usage.Json()["error"]["hint"].get<std::string>(), HasSubstr("moonpool get --help"));
   const CliResult replay = pool_->Cli({"replay", "--json"});
   EXPECT_EQ(replay.exit_code, 2);
@@ -289,6 +343,7 @@ TEST(CliWithoutAPool, WrongUsageIsTwo) {
   EXPECT_THAT(RunCli({"put", "--help"}).out, HasSubstr("Examples:"));
 }
 
+  EXPECT_EQ(RunCli({"help"}).out, RunCli({"--help"}).out);
 TEST(DevCommand, ServesUntilItIsToldToStop) {
   const TempDir dir;
   auto dev = dev::ChildProcess::Start(
