@@ -73,7 +73,9 @@ TEST_F(CliTest, APutOfAKeyThatIsThereIsRefused) {
   EXPECT_EQ(pool_->Cli({"put", "twice"}, "first").exit_code, 0);
   const CliResult again = pool_->Cli({"put", "twice"}, "second");
   EXPECT_EQ(again.exit_code, 1);
-  EXPECT_THAT(again.err, HasSubstr("ALREADY_EXISTS"));
+  EXPECT_THAT(again.err,
+              HasSubstr("moonpool: ALREADY_EXISTS: key \"twice\": the key has an object; "
+                        "objects never change"));
   EXPECT_EQ(pool_->Cli({"get", "twice"}).out, "first");
 }
 
