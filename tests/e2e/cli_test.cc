@@ -96,6 +96,7 @@ TEST_F(CliTest, ChainsAreShown) {
   const nlohmann::json why = pool_->Cli({"why", "c1", "--json"}).Json();
   EXPECT_EQ(why["state"], "stored");
   EXPECT_EQ(why["parent"], "c0");
+  EXPECT_EQ(why["adopted"], false);
   EXPECT_THAT(why["replicas"][0][0]["node"].get<std::string>(), HasSubstr("node-"));
   EXPECT_EQ(pool_->Cli({"why", "c0", "--json"}).Json()["children"], 1);
 }
