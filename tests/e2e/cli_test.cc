@@ -194,12 +194,12 @@ TEST_F(CliTest, AQuickBenchSaysThatItProvesNothing) {
   EXPECT_THAT(quick.out, HasSubstr("kept (proves nothing)"));
 }
 
-  const CliResult usage = pool_->Cli({"get", "--json"});
-  EXPECT_EQ(usage.exit_code, 2);
-  EXPECT_EQ(usage.Json()["error"]["message"], "KEY is required");
 TEST_F(CliTest, ErrorsAreJsonToo) {
   const CliResult why = pool_->Cli({"why", "k", "--namespace", "nobody", "--json"});
   EXPECT_EQ(why.Json()["error"]["reason"], "NAMESPACE_UNKNOWN");
+  const CliResult usage = pool_->Cli({"get", "--json"});
+  EXPECT_EQ(usage.exit_code, 2);
+  EXPECT_EQ(usage.Json()["error"]["message"], "KEY is required");
   EXPECT_THAT(usage.Json()["error"]["hint"].get<std::string>(), HasSubstr("moonpool get --help"));
   const CliResult replay = pool_->Cli({"replay", "--json"});
   EXPECT_EQ(replay.exit_code, 2);
@@ -343,10 +343,17 @@ TEST(CliWithoutAPool, WrongUsageIsTwo) {
   EXPECT_EQ(RunCli({"dev", "--dram", "12M"}).exit_code, 2);
   EXPECT_EQ(RunCli({"replay"}).exit_code, 2);
   EXPECT_EQ(RunCli({"--help"}).exit_code, 0);
+  EXPECT_EQ(RunCli({"help"}).out, RunCli({"--help"}).out);
   EXPECT_THAT(RunCli({"put", "--help"}).out, HasSubstr("Examples:"));
 }
 
-  EXPECT_EQ(RunCli({"help"}).out, RunCli({"--help"}).out);
+TEST(SimCommand, WrongUsageIsTwo) {
+  const std::string sim = ProgramDir() + "/moonpool-sim";
+  EXPECT_EQ(RunProgram(sim, {"--seeds", "many"}).exit_code, 2);
+  EXPECT_EQ(RunProgram(sim, {"--sead", "1"}).exit_code, 2);
+  EXPECT_EQ(RunProgram(sim, {"--help"}).exit_code, 0);
+}
+
 TEST(DevCommand, ServesUntilItIsToldToStop) {
   const TempDir dir;
   auto dev = dev::ChildProcess::Start(
