@@ -42,7 +42,11 @@ endif()
 
 # What every target of ours is compiled with, and nothing generated or vendored is.
 add_library(moonpool_warnings INTERFACE)
-target_compile_options(moonpool_warnings INTERFACE -Wall -Wextra -Wshadow -Wconversion -Werror)
+target_compile_options(moonpool_warnings INTERFACE -Wall -Wextra -Wshadow -Wconversion)
+if(PROJECT_IS_TOP_LEVEL)
+  # Whoever builds this inside a project of their own has a compiler that we have not met.
+  target_compile_options(moonpool_warnings INTERFACE -Werror)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # Clang counts signs into -Wconversion, g++ does not: one rule for both.
   target_compile_options(moonpool_warnings INTERFACE -Wno-sign-conversion -Wthread-safety)
