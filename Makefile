@@ -43,7 +43,7 @@ fuzz:
 # clang-tidy on the sources that differ from the last commit, or on FILES="a.cc b.cc"; slow.
 tidy:
 	@cmake --preset clang --log-level=WARNING
-	@cmake --build --preset clang --target generated
+	@cmake --build --preset clang --target moonpool_generated
 	@files="$(FILES)"; clang-tidy -p build/clang --quiet \
 	  $${files:-$$(git diff --name-only --diff-filter=d HEAD~1 -- '*.cc')}
 

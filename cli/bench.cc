@@ -96,6 +96,14 @@ absl::StatusOr<Outcome> Bench(const Session& session, const Arguments& arguments
                                   {.nodes = 1, .dram_bytes = dram_bytes, .stop_fd = stop.fd()}));
     masters = {cluster->master_address()};
   }
+  // Once: those that measure find the namespace there.
+  if (!session.fingerprint.empty() && arguments.suite != "limits") {
+    RETURN_IF_ERROR(Client::Connect({.masters = masters,
+                                     .name_space = session.name_space,
+                                     .fingerprint = session.fingerprint,
+                                     .timeout = session.timeout})
+                        .status());
+  }
   ASSIGN_OR_RETURN(const Plan plan, MakePlan(session, arguments, masters));
   return Measure(plan, arguments, stop);
 }
@@ -110,7 +118,11 @@ std::string Range(const bench::Samples& samples, const char* format) {
 
 const char* FormatFor(double value) { return value < 10 ? "%.2f" : value < 1000 ? "%.1f" : "%.0f"; }
 
-void PrintText(const Outcome& outcome) {
+void PrintText(const Outcome& outcome, bool is_quick) {
+  if (is_quick) {
+    std::puts(
+        "A quick run proves nothing, neither a bound kept nor one broken: it is too short.\n");
+  }
   Table cases({{"case"}, {"rate", Align::kRight}, {"unit"}, {"p50 us of a call", Align::kRight}});
   for (const bench::CaseResult& result : outcome.cases) {
     const bool has_rate = result.rate.size() > 0;
@@ -122,7 +134,10 @@ void PrintText(const Outcome& outcome) {
   cases.Print(stdout);
   if (outcome.figures.empty()) return;
   std::puts("");
-  Table figures({{"figure"}, {"median (min..max)", Align::kRight}, {"bound"}, {"kept"}});
+  Table figures({{"figure"},
+                 {"median (min..max)", Align::kRight},
+                 {"bound"},
+                 {is_quick ? "kept (proves nothing)" : "kept"}});
   for (const bench::FigureResult& result : outcome.figures) {
     const std::optional<bool> keeps = result.KeepsBound();
     figures.AddRow({result.figure.name,
@@ -140,10 +155,11 @@ int Run(const Session& session, const Arguments& arguments, bool has_master) {
   if (!writable.ok()) return Fail(session, writable);
   const auto outcome = Bench(session, arguments, has_master);
   if (!outcome.ok()) return Fail(session, outcome.status());
-  if (arguments.json_file != "-") PrintText(*outcome);
+  if (arguments.json_file != "-") PrintText(*outcome, arguments.quick);
   nlohmann::ordered_json json = {{"release", kReleaseVersion},
                                  {"rounds", arguments.rounds},
-                                 {"seconds_per_case", arguments.seconds}};
+                                 {"seconds_per_case", arguments.seconds},
+                                 {"is_quick", arguments.quick}};
   json.update(bench::ToJson(outcome->figures));
   json["cases"] = bench::ToJson(outcome->cases);
   const absl::Status written = WriteJson(arguments.json_file, json);
@@ -157,8 +173,9 @@ void AddBenchCommand(CLI::App& app, Session& session) {
       app, session, "bench", "The pool beside memcpy, raw sockets and bare gRPC",
       {"moonpool bench\nmoonpool bench --suite data --rounds 7 --json bench.json\n"
        "moonpool bench --quick\nmoonpool bench --master 10.0.0.1:7400 --suite control",
-       "Starts a cluster of its own with one node, unless --master names one. Every\n"
-       "round measures every case once; what counts are the ratios within a round."});
+       "Starts a cluster of its own with one node, unless --master names one (the\n"
+       "environment does not). Every round measures every case once; what counts are\n"
+       "the ratios within a round. bench/README.md says how to read them."});
   auto arguments = std::make_shared<Arguments>();
   AddChoiceOption(*command, "--suite", &arguments->suite, {"all", "data", "limits", "control"},
                   "all, data, limits or control [all]");
@@ -166,7 +183,7 @@ void AddBenchCommand(CLI::App& app, Session& session) {
   AddRealOption(*command, "--seconds", &arguments->seconds, 0.001, 60,
                 "Of each case in each round [0.2]");
   command->add_flag("--quick", arguments->quick,
-                    "3 rounds of 0.03 seconds: a look, no measurement");
+                    "3 rounds of 0.03 seconds: a look that proves nothing");
   AddBytesOption(*command, "--dram", &arguments->dram_bytes,
                  "Of the node that it starts [what it needs]");
   AddJsonFileOption(*command, session, &arguments->json_file);

@@ -27,15 +27,13 @@ absl::Status CheckMasters(const std::string& value) {
 absl::StatusOr<std::unique_ptr<Client>> Session::Connect(ClientOptions options) const {
   options.masters = masters;
   options.name_space = name_space;
+  options.fingerprint = fingerprint;
   options.timeout = timeout;
   // Somebody sits before it: that there is no master is said soon.
   options.wait_for_master = false;
   auto client = Client::Connect(std::move(options));
   if (client.ok() || client.status().code() != absl::StatusCode::kUnavailable) return client;
-  ErrorDetail detail = DetailOf(client.status()).value_or(ErrorDetail());
-  if (!detail.hint.empty()) detail.hint += " else ";
-  detail.hint += kNoMasterHint;
-  return WithDetail(client.status(), detail);
+  return WithNoMasterHint(client.status());
 }
 
 CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& summary,
@@ -66,12 +64,16 @@ void AddConnectionOptions(CLI::App& app, Session& session) {
              for (std::string& master : MastersOf(value)) session.masters.push_back(master);
            }
          },
-         "The masters: repeat, or use commas [127.0.0.1:7400]")
+         "The masters: repeat, or use commas\n[$MOONPOOL_MASTER, or 127.0.0.1:7400]")
       ->allow_extra_args(false)  // else it swallows the words behind it
       ->check(Accepts(CheckMasters))
       ->type_name("HOST:PORT")
       ->group("Connection");
   AddNamespaceOption(app, "--namespace", &session.name_space, "The keys' namespace [default]")
+      ->group("Connection");
+  AddTextOption(app, "--fingerprint", &session.fingerprint,
+                "Of the namespace: made with it if there is none, and\n"
+                "refused if it has another")
       ->group("Connection");
   AddTimeoutOption(app, "--timeout", &session.timeout, "Of every call to the pool [10s]")
       ->group("Connection");

@@ -19,6 +19,7 @@ namespace moonpool::cli {
 struct Session {
   std::vector<std::string> masters = {"127.0.0.1:7400"};
   std::string name_space = "default";
+  std::string fingerprint = {};  // empty = the namespace must be there
   absl::Duration timeout = absl::Seconds(10);
   bool json = false;
   std::function<int()> run;  // the chosen command, once the arguments are read
@@ -40,7 +41,7 @@ CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& 
 // The same for a command that talks to a running pool.
 CLI::App* AddPoolCommand(CLI::App& app, Session& session, const std::string& name,
                          const std::string& summary, const HelpEnd& end);
-// --master, --namespace, --timeout.
+// --master, --namespace, --fingerprint, --timeout.
 void AddConnectionOptions(CLI::App& app, Session& session);
 void AddJsonFlag(CLI::App& app, Session& session);
 // --json [FILE] for commands whose JSON is a document to keep: without FILE it goes to stdout, and

@@ -41,7 +41,7 @@ absl::StatusOr<uint64_t> Get(const Session& session, const Arguments& arguments)
 absl::Status WithMissHint(const absl::Status& status) {
   ErrorDetail detail = DetailOf(status).value_or(ErrorDetail());
   if (ExitCodeOf(status) != kNotFound || !detail.hint.empty()) return status;
-  detail.hint = "`moonpool objects` lists the keys that there are";
+  detail.hint = "`moonpool why KEY` says what became of it, `moonpool objects` lists what there is";
   return WithDetail(status, detail);
 }
 

@@ -25,6 +25,7 @@ struct Arguments {
   std::string file = "-";
   std::string parent;
   uint32_t replicas = 1;
+  uint32_t min_replicas = 0;  // 0 = replicas
 };
 
 absl::Status TooLarge(uint64_t most_bytes) {
@@ -76,11 +77,18 @@ absl::StatusOr<uint64_t> Put(const Session& session, const Arguments& arguments)
   item.value = {ConstBuffer(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size())};
   PutOptions options;
   options.replicas = arguments.replicas;
+  options.min_replicas = arguments.min_replicas;
   RETURN_IF_ERROR(client->PutMany({&item, 1}, options)[0]);
   return bytes.size();
 }
 
 int Run(const Session& session, const Arguments& arguments) {
+  if (arguments.min_replicas > arguments.replicas) {
+    return FailUsage(session,
+                     UsageError(absl::StrCat("--min-replicas ", arguments.min_replicas,
+                                             " is more than --replicas ", arguments.replicas),
+                                "ask for as many replicas, or more"));
+  }
   const auto size = Put(session, arguments);
   if (!size.ok()) return Fail(session, size.status());
   if (session.json) {
@@ -106,6 +114,8 @@ void AddPutCommand(CLI::App& app, Session& session) {
   AddKeyOption(*command, "--parent", &arguments->parent, "The block before this one in its chain");
   AddNumberOption(*command, "--replicas", &arguments->replicas, {1, kMaxReplicas},
                   "Copies on different nodes [1]");
+  AddNumberOption(*command, "--min-replicas", &arguments->min_replicas, {1, kMaxReplicas},
+                  "Fewer copies that will do [as --replicas]");
   command->callback([&session, arguments] {
     session.run = [&session, arguments] { return Run(session, *arguments); };
   });

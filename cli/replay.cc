@@ -63,8 +63,10 @@ replay::PlayOptions MakePlayOptions(const Session& session, const Arguments& arg
                                     const trace::Trace& trace, uint64_t capacity_bytes) {
   replay::PlayOptions options;
   options.clients = arguments.clients;
-  options.engine.client = {
-      .masters = session.masters, .name_space = session.name_space, .timeout = session.timeout};
+  options.engine.client = {.masters = session.masters,
+                           .name_space = session.name_space,
+                           .fingerprint = session.fingerprint,
+                           .timeout = session.timeout};
   if (arguments.path == "tcp") options.engine.client.path = Path::kTcp;
   if (arguments.path == "shm") options.engine.client.path = Path::kShm;
   options.engine.block_bytes = arguments.block_bytes > 0

@@ -86,9 +86,27 @@ absl::Status DescribeParseError(const CLI::App& app, const CLI::ParseError& erro
   return UsageError(error.what(), help);
 }
 
+// `moonpool help` and `moonpool help put`, as people type it, are --help; empty for other words. No
+// command is ever run by it: one that there is not stays alone, to be complained about.
+std::vector<const char*> HelpAsked(const CLI::App& app, absl::Span<const char* const> argv) {
+  if (argv.size() < 2 || argv[1] != absl::string_view("help")) return {};
+  if (argv.size() == 2) return {argv[0], "--help"};
+  const std::vector<std::string> commands = CommandNames(app);
+  if (std::find(commands.begin(), commands.end(), argv[2]) == commands.end()) {
+    return {argv[0], argv[2]};
+  }
+  return {argv[0], argv[2], "--help"};
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ParseCommandLine(CLI::App& app, int argc, const char* const* argv) {
+  const std::vector<const char*> help =
+      HelpAsked(app, absl::MakeSpan(argv, static_cast<size_t>(argc)));
+  if (!help.empty()) {
+    argv = help.data();
+    argc = static_cast<int>(help.size());
+  }
   // CLI11 reports by exceptions; this is the only place that sees one.
   try {
     app.parse(argc, argv);

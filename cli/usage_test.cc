@@ -42,6 +42,12 @@ TEST(Usage, HelpIsText) {
   EXPECT_THAT(Complaint({"get", "--help"}), HasSubstr("moonpool get greeting"));
 }
 
+TEST(Usage, HelpIsAWordToo) {
+  EXPECT_EQ(Complaint({"help"}), Complaint({"--help"}));
+  EXPECT_EQ(Complaint({"help", "get"}), Complaint({"get", "--help"}));
+  EXPECT_EQ(Complaint({"help", "stauts"}), "unknown command \"stauts\"; did you mean `status`?");
+}
+
 TEST(Usage, UnknownWordsComeWithTheNearestKnownOne) {
   EXPECT_EQ(Complaint({"stauts"}), "unknown command \"stauts\"; did you mean `status`?");
   EXPECT_EQ(Complaint({"zzzzzz"}), "unknown command \"zzzzzz\"; see `moonpool --help`");

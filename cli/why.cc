@@ -49,7 +49,8 @@ Json ToJson(const std::string& key, const v1::WhyResponse& why) {
                {"parent", KeyToText(why.parent())},
                {"children", why.children()},
                {"lease_ms", why.lease_ms()},
-               {"ago_ms", why.ago_ms()}};
+               {"ago_ms", why.ago_ms()},
+               {"adopted", why.adopted()}};
   if (!why.policy().empty()) json["policy"] = why.policy();
   return json;
 }

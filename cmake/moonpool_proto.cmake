@@ -3,12 +3,12 @@
 # edge files link it). PROTO is relative to proto/; code lands in <build>/gen and is included as
 # "moonpool/v1/master.pb.h" and "moonpool/v1/master.grpc.pb.h". Generated code is compiled without
 # our warnings and its headers are SYSTEM for everyone else.
-add_custom_target(generated COMMENT "All code that protoc generates")
+add_custom_target(moonpool_generated COMMENT "All code that protoc generates")
 
 function(moonpool_proto)
   cmake_parse_arguments(ARG "GRPC" "NAME;PROTO" "DEPS" ${ARGN})
-  set(root ${CMAKE_SOURCE_DIR}/proto)
-  set(gen ${CMAKE_BINARY_DIR}/gen)
+  set(root ${moonpool_SOURCE_DIR}/proto)
+  set(gen ${moonpool_BINARY_DIR}/gen)
   string(REGEX REPLACE "\\.proto$" "" base ${ARG_PROTO})
   file(MAKE_DIRECTORY ${gen})
 
@@ -18,7 +18,7 @@ function(moonpool_proto)
     DEPENDS ${root}/${ARG_PROTO}
     COMMENT "protoc ${ARG_PROTO}" VERBATIM)
   _moonpool_generated_library(${ARG_NAME} ${gen} ${base}.pb)
-  add_dependencies(generated moonpool_${ARG_NAME})
+  add_dependencies(moonpool_generated moonpool_${ARG_NAME})
   target_link_libraries(moonpool_${ARG_NAME} PUBLIC protobuf::libprotobuf ${ARG_DEPS})
 
   if(ARG_GRPC)
@@ -29,7 +29,7 @@ function(moonpool_proto)
       DEPENDS ${root}/${ARG_PROTO}
       COMMENT "protoc --grpc ${ARG_PROTO}" VERBATIM)
     _moonpool_generated_library(${ARG_NAME}_grpc ${gen} ${base}.grpc.pb)
-    add_dependencies(generated moonpool_${ARG_NAME}_grpc)
+    add_dependencies(moonpool_generated moonpool_${ARG_NAME}_grpc)
     target_link_libraries(moonpool_${ARG_NAME}_grpc PUBLIC moonpool_${ARG_NAME} gRPC::grpc++)
   endif()
 endfunction()

@@ -8,7 +8,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 # base_dir and no hash_dir: a second checkout or preset shares what the first one compiled.
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${moonpool_SOURCE_DIR}
                                   CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
   set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
@@ -42,7 +42,11 @@ endif()
 
 # What every target of ours is compiled with, and nothing generated or vendored is.
 add_library(moonpool_warnings INTERFACE)
-target_compile_options(moonpool_warnings INTERFACE -Wall -Wextra -Wshadow -Wconversion -Werror)
+target_compile_options(moonpool_warnings INTERFACE -Wall -Wextra -Wshadow -Wconversion)
+if(PROJECT_IS_TOP_LEVEL)
+  # Whoever builds this inside a project of their own has a compiler that we have not met.
+  target_compile_options(moonpool_warnings INTERFACE -Werror)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # Clang counts signs into -Wconversion, g++ does not: one rule for both.
   target_compile_options(moonpool_warnings INTERFACE -Wno-sign-conversion -Wthread-safety)
@@ -54,8 +58,8 @@ target_link_libraries(moonpool_executable INTERFACE moonpool_warnings)
 if(MOONPOOL_SANITIZE MATCHES "thread")
   # It does not follow fences. Ours order what other processes write, of which it sees nothing.
   target_compile_options(moonpool_warnings INTERFACE -Wno-tsan)
-  add_library(moonpool_tsan OBJECT ${CMAKE_SOURCE_DIR}/tests/tsan/absl_mutex.cc
-                                   ${CMAKE_SOURCE_DIR}/tests/tsan/uninstrumented.cc)
+  add_library(moonpool_tsan OBJECT ${moonpool_SOURCE_DIR}/tests/tsan/absl_mutex.cc
+                                   ${moonpool_SOURCE_DIR}/tests/tsan/uninstrumented.cc)
   target_sources(moonpool_executable INTERFACE $<TARGET_OBJECTS:moonpool_tsan>)
   target_link_libraries(moonpool_executable INTERFACE absl::synchronization ${CMAKE_DL_LIBS})
 endif()

@@ -6,6 +6,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "moonpool/v1/common.pb.h"
 
@@ -81,12 +82,15 @@ std::string Describe(const absl::Status& status) {
   if (status.ok()) return "OK";
   std::string text = absl::StatusCodeToString(status.code());
   const std::optional<ErrorDetail> detail = DetailOf(status);
-  if (detail.has_value() && detail->reason != ErrorReason::kUnspecified) {
+  // Some reasons say what the code says.
+  if (detail.has_value() && detail->reason != ErrorReason::kUnspecified &&
+      ReasonName(detail->reason) != text) {
     absl::StrAppend(&text, " (", ReasonName(detail->reason), ")");
   }
   absl::StrAppend(&text, ": ", status.message());
-  if (detail.has_value() && !detail->key.empty()) {
-    absl::StrAppend(&text, " [key ", absl::CHexEscape(detail->key), "]");
+  const std::string key = detail.has_value() ? absl::CHexEscape(detail->key) : "";
+  if (!key.empty() && !absl::StrContains(status.message(), absl::StrCat("key \"", key, "\""))) {
+    absl::StrAppend(&text, " [key ", key, "]");
   }
   if (detail.has_value() && !detail->node.empty()) {
     absl::StrAppend(&text, " [node ", detail->node, "]");

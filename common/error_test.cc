@@ -29,6 +29,13 @@ TEST(Error, DetailSurvivesAnnotation) {
   EXPECT_EQ(Describe(status), "NOT_FOUND (EVICTED): get k: gone [key k]; put it again");
 }
 
+TEST(Error, NothingIsSaidTwice) {
+  const absl::Status status =
+      MakeError(absl::StatusCode::kAlreadyExists, ErrorReason::kAlreadyExists,
+                "key \"a\\x01\": the key has an object", {.hint = "take it", .key = "a\x01"});
+  EXPECT_EQ(Describe(status), "ALREADY_EXISTS: key \"a\\x01\": the key has an object; take it");
+}
+
 TEST(Error, OkCarriesNothing) {
   EXPECT_EQ(DetailOf(absl::OkStatus()), std::nullopt);
   EXPECT_THAT(Annotate(absl::OkStatus(), "x"), IsOk());

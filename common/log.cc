@@ -3,6 +3,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/strings/str_format.h"
@@ -120,9 +121,13 @@ std::string FormatLogText(absl::string_view message, LogFields fields) {
 std::string FormatLogJson(absl::string_view message, LogFields fields) {
   std::string line = "\"message\":";
   AppendQuoted(message, &line);
+  std::vector<std::string> taken = {"time", "level", "program", "message"};
   for (const LogField& field : fields) {
+    // Readers of JSON keep one of two members of a name, and which one is up to them.
+    taken.emplace_back(field.key());
+    while (std::count(taken.begin(), taken.end(), taken.back()) > 1) taken.back().push_back('_');
     line.push_back(',');
-    AppendQuoted(field.key(), &line);
+    AppendQuoted(taken.back(), &line);
     line.push_back(':');
     if (IsJsonLiteral(field)) {
       line.append(field.text());

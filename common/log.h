@@ -58,7 +58,8 @@ using LogFields = std::initializer_list<LogField>;
 
 // "node joined node=n1 bytes=4096"; a value with spaces, quotes or control bytes is quoted.
 std::string FormatLogText(absl::string_view message, LogFields fields);
-// "\"message\":\"node joined\",\"node\":\"n1\",\"bytes\":4096": the members of a JSON object.
+// "\"message\":\"node joined\",\"node\":\"n1\",\"bytes\":4096": the members of a JSON object. Names
+// are unique, also among those that a line begins with (time, level, program): a second one gets _.
 std::string FormatLogJson(absl::string_view message, LogFields fields);
 
 // Where lines go. Thread-safe.

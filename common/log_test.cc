@@ -49,6 +49,11 @@ TEST(Log, JsonMembersKeepTheirTypes) {
             R"("message":"a \"b\"","n":3,"ok":true,"s":"x\u0009y","bad":"nan")");
 }
 
+TEST(Log, JsonNamesAreUnique) {
+  EXPECT_EQ(FormatLogJson("m", {{"program", "x"}, {"n", 1}, {"n", 2}, {"n_", 3}}),
+            R"("message":"m","program_":"x","n":1,"n_":2,"n__":3)");
+}
+
 TEST(Log, LevelsBelowTheOneSetAreDropped) {
   TestLogger capture;
   Logger logger(capture, LogLevel::kWarn);

@@ -66,7 +66,8 @@ void DescribePool(CoreOptions& core, ConfigTable& table) {
   table.Duration("condemn.duration", &core.condemn_duration, kShort,
                  "How long bytes rest that are still pinned at their node.");
   table.Bytes("stripe.size", &core.stripe_bytes, {kMiB, kTiB},
-              "Larger objects are spread over several nodes.");
+              "Larger objects are cut into parts on several nodes; smaller ones only where no hole "
+              "is large enough.");
   table.Bytes("stripe.min-part", &core.min_part_bytes, {4 * kKiB, kGiB},
               "No part of an object is smaller, the last one aside.");
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/error.h"
 #include "common/rpc/grpc/status_convert.h"
+#include "common/rpc/grpc/unreachable.h"
 #include "common/version.h"
 #include "moonpool/v1/admin.grpc.pb.h"
 #include "moonpool/v1/master.grpc.pb.h"
@@ -25,9 +26,14 @@ void SetVersion(v1::Version* version) {
 
 }  // namespace
 
-const char kNoMasterHint[] =
-    "start a local cluster with `moonpool dev` and take the address it prints, or say where the "
-    "master is with --master HOST:PORT";
+absl::Status WithNoMasterHint(const absl::Status& status) {
+  ErrorDetail detail = DetailOf(status).value_or(ErrorDetail());
+  absl::StrAppend(
+      &detail.hint, detail.hint.empty() ? "" : " else ",
+      "start a local cluster with `moonpool dev` and take the address it prints, or say "
+      "where the master is with --master HOST:PORT");
+  return WithDetail(status, detail);
+}
 
 struct MasterLink::Rep {
   const std::vector<std::string> masters;
@@ -38,7 +44,7 @@ struct MasterLink::Rep {
   absl::StatusOr<Response> Call(const Request& request,
                                 grpc::Status (Service::Stub::*method)(grpc::ClientContext*,
                                                                       const Request&, Response*));
-  absl::Status NoAnswer(const absl::Status& last) const;
+  absl::Status NoAnswer(const absl::Status& last, const std::vector<std::string>& tried) const;
 };
 
 MasterLink::MasterLink(std::vector<std::string> masters, absl::Duration timeout)
@@ -59,21 +65,24 @@ absl::StatusOr<Response> MasterLink::Rep::Call(
     grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Response*)) {
   const auto deadline = std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout);
   absl::Status last;
-  for (const auto& channel : channels) {
-    typename Service::Stub stub(channel);
+  std::vector<std::string> tried;
+  for (size_t i = 0; i < channels.size(); ++i) {
+    typename Service::Stub stub(channels[i]);
     grpc::ClientContext context;
     context.set_deadline(deadline);
     Response response;
     last = FromGrpc((stub.*method)(&context, request, &response));
     if (last.ok()) return response;
     if (last.code() != absl::StatusCode::kUnavailable) break;
+    tried.push_back(DescribeUnreachable(masters[i], last.message()));
   }
-  return NoAnswer(last);
+  return NoAnswer(last, tried);
 }
 
 // gRPC's own words for a master that cannot be reached help nobody; a master's refusal (it has a
 // reason) passes as it is.
-absl::Status MasterLink::Rep::NoAnswer(const absl::Status& last) const {
+absl::Status MasterLink::Rep::NoAnswer(const absl::Status& last,
+                                       const std::vector<std::string>& tried) const {
   if (ReasonOf(last) != ErrorReason::kUnspecified) return last;
   const std::string names = absl::StrJoin(masters, ", ");
   if (last.code() == absl::StatusCode::kDeadlineExceeded) {
@@ -84,8 +93,7 @@ absl::Status MasterLink::Rep::NoAnswer(const absl::Status& last) const {
                               "only slow"});
   }
   if (last.code() != absl::StatusCode::kUnavailable) return last;
-  return MakeError(last.code(), ErrorReason::kPeerUnreachable,
-                   absl::StrCat("no master answers at ", names), {.hint = kNoMasterHint});
+  return WithNoMasterHint(NoMasterAnswers(tried));
 }
 
 absl::StatusOr<v1::GetStatusResponse> MasterLink::GetStatus() {

@@ -34,7 +34,7 @@ class MasterLink {
   const std::unique_ptr<Rep> rep_;
 };
 
-// The hint that belongs to "no master answers".
-extern const char kNoMasterHint[];
+// For people at a command line: "no master answers" with the way to get one in its hint.
+absl::Status WithNoMasterHint(const absl::Status& status);
 
 }  // namespace moonpool::cli

@@ -67,6 +67,8 @@ absl::Status CoreClient::OpenNamespace(absl::string_view fingerprint, const Call
       session_.Call(&MasterStub::OpenNamespace, std::move(request), session_.ContextOf(options),
                     session_.policy());
   if (!response.ok()) {
+    // That no master can be reached has nothing to do with the namespace.
+    if (ReasonOf(response.status()) == ErrorReason::kPeerUnreachable) return response.status();
     return Annotate(response.status(),
                     absl::StrCat("open namespace ", session_.options().name_space));
   }

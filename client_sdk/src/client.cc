@@ -166,6 +166,12 @@ absl::Status Client::Put(absl::string_view key, ConstBuffer value, const PutOpti
   return Put({.key = std::string(key), .value = {value}}, options);
 }
 
+absl::Status Client::Put(absl::string_view key, absl::string_view value,
+                         const PutOptions& options) {
+  const auto* const bytes = reinterpret_cast<const std::byte*>(value.data());
+  return Put(key, ConstBuffer(bytes, value.size()), options);
+}
+
 absl::Status Client::Put(const PutItem& item, const PutOptions& options) {
   return PutMany({&item, 1}, options).front();
 }

@@ -166,6 +166,8 @@ TEST_F(ClientTest, PutsAndGetsOnEveryPath) {
     EXPECT_TRUE(read == value);
     ASSERT_OK_AND_ASSIGN(const std::string other, Connect({.path = path})->Get(key));
     EXPECT_TRUE(other == value);
+    EXPECT_THAT(client->Put(key + "/text", "as text"), IsOk());
+    EXPECT_EQ(*client->Get(key + "/text"), "as text");
   }
 }
 

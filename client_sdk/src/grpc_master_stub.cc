@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
 #include "common/rpc/grpc/status_convert.h"
+#include "common/rpc/grpc/unreachable.h"
 
 namespace moonpool::client {
 namespace {
@@ -85,6 +86,7 @@ absl::StatusOr<Response> GrpcMasterStub::Call(Method<Request, Response> method,
                                               const Request& request, const CallContext& context) {
   const size_t first = current_.load(std::memory_order_relaxed);
   absl::Status failure;
+  std::vector<std::string> unreachable;
   for (size_t i = 0; i < masters_.size(); ++i) {
     const size_t index = (first + i) % masters_.size();
     const Master& master = masters_[index];
@@ -94,6 +96,7 @@ absl::StatusOr<Response> GrpcMasterStub::Call(Method<Request, Response> method,
         Try(method, master, request, context, silence, &response);
     if (!status.has_value()) {
       failure = Silent(master.address, 2 * silence);
+      unreachable.push_back(absl::StrCat(master.address, " (no sign of life)"));
       continue;
     }
     if (status->ok()) {
@@ -102,6 +105,9 @@ absl::StatusOr<Response> GrpcMasterStub::Call(Method<Request, Response> method,
     }
     failure = Explain(*status, master, context);
     if (!absl::IsUnavailable(failure)) break;
+    if (DetailOf(failure).has_value()) continue;  // it answered, and refused
+    unreachable.push_back(DescribeUnreachable(master.address, failure.message()));
+    failure = NoMasterAnswers(unreachable);
   }
   return failure;
 }
@@ -161,10 +167,8 @@ absl::Status GrpcMasterStub::Explain(const grpc::Status& status, const Master& m
   if (context.cancel.cancelled()) return context.Check(clock_);
   absl::Status failure = FromGrpc(status);
   if (DetailOf(failure).has_value()) return failure;
-  if (absl::IsUnavailable(failure)) {
-    failure = MakeError(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable,
-                        failure.message(), {.hint = "is moonpool-master running there?"});
-  } else if (absl::IsDeadlineExceeded(failure)) {
+  if (absl::IsUnavailable(failure)) return failure;  // the caller knows who else was tried
+  if (absl::IsDeadlineExceeded(failure)) {
     failure = MakeError(absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline,
                         "no answer in time", {.hint = "raise the timeout or retry"});
   }

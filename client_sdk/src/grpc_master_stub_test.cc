@@ -17,6 +17,7 @@ namespace moonpool::client {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // Answers Exists as told, on a port of its own.
 class Server final : public v1::MasterService::Service {
@@ -77,8 +78,16 @@ TEST_F(GrpcMasterStubTest, NobodyThereIsUnavailableWithTheAddressAtOnce) {
   const absl::Time begun = clock_.Now();
   const absl::Status status = Exists(stub, Within(absl::Seconds(30)));
   EXPECT_THAT(status, Fails(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("master 127.0.0.1:1"));
+  EXPECT_THAT(std::string(status.message()), StartsWith("no master answers at 127.0.0.1:1"));
+  EXPECT_EQ(DetailOf(status)->hint, "is moonpool-master running there?");
   EXPECT_LT(clock_.Now() - begun, absl::Seconds(5));
+}
+
+TEST_F(GrpcMasterStubTest, AllThatWereTriedAreNamed) {
+  GrpcMasterStub stub({"127.0.0.1:1", "127.0.0.1:2"}, clock_, {});
+  const std::string message(Exists(stub, Within(absl::Seconds(30))).message());
+  EXPECT_THAT(message, StartsWith("no master answers at 127.0.0.1:1"));
+  EXPECT_THAT(message, HasSubstr(", 127.0.0.1:2"));
 }
 
 TEST_F(GrpcMasterStubTest, StaysWithTheFirstMasterThatAnswers) {

@@ -127,6 +127,11 @@ absl::StatusOr<ConfigTable::CommandLine> ConfigTable::ReadCommandLine(
   for (size_t i = 0; i < args.size(); ++i) {
     const std::string& arg = args[i];
     if (only_positionals || !absl::StartsWith(arg, "-") || arg == "-") {
+      const ConfigRow* before = i == 0 ? nullptr : FindFlag(args[i - 1]);
+      if (before != nullptr && before->kind == ConfigKind::kBool && positionals_.empty()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("\"", arg, "\": unexpected argument; write ", before->flag, "=", arg));
+      }
       line.positionals.push_back(arg);
     } else if (arg == "--") {
       only_positionals = true;
@@ -179,8 +184,8 @@ absl::StatusOr<ConfigTable::Outcome> ConfigTable::Parse(absl::Span<const std::st
   const std::string file = line.config_file.empty() ? std::string(default_file) : line.config_file;
   if (text_.reads_file && !file.empty()) RETURN_IF_ERROR(ApplyFile(file));
   for (const FlagUse& use : line.flags) RETURN_IF_ERROR(ApplyFlag(use));
-  if (line.wants_config) return Outcome{true, Toml()};
   RETURN_IF_ERROR(ApplyPositionals(line.positionals));
+  if (line.wants_config) return Outcome{true, Toml()};
   return Outcome{};
 }
 

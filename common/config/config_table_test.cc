@@ -118,6 +118,18 @@ TEST(Config, BoolFlagsTakeNoSeparateValue) {
   EXPECT_FALSE(f.options.verify);
 }
 
+TEST(Config, AStrayArgumentIsRefusedWhateverElseIsAsked) {
+  for (const bool prints : {false, true}) {
+    Fixture f;
+    std::vector<std::string> args = {"stray"};
+    std::vector<std::string> spaced = {"--memory-verify", "false"};
+    if (prints) args.push_back("--print-config");
+    if (prints) spaced.push_back("--print-config");
+    EXPECT_EQ(f.Error(args), "\"stray\": unexpected argument; see moonpool-test --help");
+    EXPECT_EQ(f.Error(spaced), "\"false\": unexpected argument; write --memory-verify=false");
+  }
+}
+
 TEST(Config, FlagBeatsFileBeatsDefault) {
   Fixture f;
   const TempDir dir;
@@ -228,6 +240,9 @@ TEST(Config, HelpGroupsOptionsWithDefaultAndRange) {
   EXPECT_THAT(outcome.output, HasSubstr("Pollers. [default 2; 1..64 threads]"));
   EXPECT_THAT(outcome.output, HasSubstr("--memory-policy lru|s3fifo"));
   EXPECT_THAT(outcome.output, HasSubstr("Who goes first. [default lru]"));
+  EXPECT_THAT(outcome.output,
+              HasSubstr("  --memory-verify[=false]         Check every byte. [default true]\n"));
+  EXPECT_THAT(outcome.output, HasSubstr("true or false: --flag, --flag=false or --no-flag"));
   EXPECT_THAT(outcome.output, Not(HasSubstr("hunter2")));
 }
 

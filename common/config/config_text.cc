@@ -81,6 +81,13 @@ std::vector<std::string> DistinctInOrder(const std::vector<ConfigRow>& rows,
   return distinct;
 }
 
+// How to write those settings, for the help; empty where there are none.
+std::string BooleansOf(const std::vector<ConfigRow>& rows) {
+  const bool has_any = std::any_of(
+      rows.begin(), rows.end(), [](const ConfigRow& row) { return row.kind == ConfigKind::kBool; });
+  return has_any ? "What is true or false: --flag, --flag=false or --no-flag.\n\n" : "";
+}
+
 std::string GroupOf(const ConfigRow& row) { return row.group; }
 
 std::string MarkdownCell(absl::string_view text) {
@@ -132,11 +139,13 @@ std::string ConfigTable::Help() const {
     absl::StrAppend(&out, "\n", group, ":\n");
     for (const ConfigRow& row : rows_) {
       if (row.group != group) continue;
-      const std::string metavar = row.metavar.empty() ? "" : absl::StrCat(" ", row.metavar);
+      // The value of a boolean is never the next word, which is where others have theirs.
+      const std::string metavar =
+          row.kind == ConfigKind::kBool ? "[=false]" : absl::StrCat(" ", row.metavar);
       AppendHelpLine(row.flag + metavar, HelpOf(row), &out);
     }
   }
-  absl::StrAppend(&out, "\nAlways there:\n");
+  absl::StrAppend(&out, "\n", BooleansOf(rows_), "Always there:\n");
   if (text_.reads_file) {
     AppendHelpLine("--config FILE",
                    "TOML file with these settings; or name it in $MOONPOOL_CONFIG.", &out);
@@ -176,7 +185,8 @@ std::string ConfigTable::DocsMarkdown() const {
       const std::string default_text = ConfigValueText(row, row.default_value);
       absl::StrAppend(&out, "| `", row.key, "` | `", row.flag, "` | ",
                       default_text.empty() ? "" : absl::StrCat("`", default_text, "`"), " | ",
-                      MarkdownCell(row.range), " | ", MarkdownCell(row.help), " |\n");
+                      row.kind == ConfigKind::kBool ? "true, false" : MarkdownCell(row.range),
+                      " | ", MarkdownCell(row.help), " |\n");
     }
   }
   return out;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/config/host_port.h"
 #include "common/error.h"
 #include "common/standard_files.h"
@@ -21,15 +22,16 @@ constexpr int kExitBadSettings = 2;
 constexpr char kExitCodes[] = "0 ok (it was asked to stop), 1 failed, 2 bad settings";
 constexpr absl::string_view kHttpListenFlag = "--http-listen";  // of every daemon
 
-void PrintError(const ConfigTable& table, absl::string_view message) {
+// The last line of a program that cannot go on: readable by what reads the lines before it.
+void PrintError(const ConfigTable& table, const LogOptions& log, absl::string_view message) {
+  if (log.format == LogFormat::kJson) return Logger(log, table.text().program).Error(message);
   std::fprintf(stderr, "%s: %.*s\n", table.text().program.c_str(), static_cast<int>(message.size()),
                message.data());
 }
 
 void LogStart(const ConfigTable& table, Logger& logger) {
-  logger.Info(
-      "starting",
-      {{"program", table.text().program}, {"version", table.text().version}, {"pid", getpid()}});
+  logger.Info(absl::StrCat("starting ", table.text().program),
+              {{"version", table.text().version}, {"pid", getpid()}});
   for (const auto& [key, value] : table.ChangedSettings()) {
     logger.Info("setting", {{"key", key}, {"value", value}});
   }
@@ -62,21 +64,21 @@ int RunProgram(CommandLine command_line, ConfigTable& table, const LogOptions& l
   const char* default_file = std::getenv("MOONPOOL_CONFIG");
   const auto outcome = table.Parse(args, default_file == nullptr ? "" : default_file);
   if (!outcome.ok()) {
-    PrintError(table, outcome.status().message());
+    PrintError(table, log, outcome.status().message());
     return kExitBadSettings;
   }
   if (outcome->should_exit) {
     std::fputs(outcome->output.c_str(), stdout);
     const absl::Status printed = FlushStandardOutput();
-    if (!printed.ok()) PrintError(table, Describe(printed));
+    if (!printed.ok()) PrintError(table, log, Describe(printed));
     return printed.ok() ? 0 : kExitFailed;
   }
   StopSignals stop;
   Program program(table, log, stop);
   LogStart(table, program.logger());
   const absl::Status status = body(program);
-  if (!status.ok()) PrintError(table, Describe(status));
-  program.logger().Info("stopped", {{"program", table.text().program}});
+  if (!status.ok()) PrintError(table, log, Describe(status));
+  program.logger().Info(absl::StrCat("stopped ", table.text().program));
   // What only the body could find wrong: settings that do not go together, or not with this
   // machine.
   if (absl::IsInvalidArgument(status)) return kExitBadSettings;

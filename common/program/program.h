@@ -61,10 +61,10 @@ struct CommandLine {
   char** argv;
 };
 
-// Reads the settings ($MOONPOOL_CONFIG is the only environment variable we look at), answers
-// --help and its kin, logs what was set, runs `body` and makes its status the exit code:
+// Reads the settings ($MOONPOOL_CONFIG is the only environment variable that daemons look at),
+// answers --help and its kin, logs what was set, runs `body` and makes its status the exit code:
 // 0 OK, 1 the body failed, 2 bad settings (INVALID_ARGUMENT of the body, too). Errors are one line
-// on stderr.
+// on stderr, in the log's format as far as the settings had been read by then.
 int RunProgram(CommandLine command_line, ConfigTable& table, const LogOptions& log,
                const std::function<absl::Status(Program&)>& body);
 

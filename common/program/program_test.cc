@@ -6,17 +6,21 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_split.h"
 #include "common/error.h"
 #include "common/testing/status_matchers.h"
+#include "nlohmann/json.hpp"
 
 namespace moonpool {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -33,16 +37,17 @@ struct Result {
 
 Result RunWith(std::vector<std::string> args, const std::function<absl::Status(Program&)>& body) {
   Options options;
+  LogOptions log;
   ConfigTable table({.program = "moonpool-test", .summary = "S.", .version = "1.2.3"});
   table.Int("threads", &options.threads, {1, 8}, "Threads.");
   table.Secret("token", &options.token, "Token.");
+  DescribeLog(log, table);
   args.insert(args.begin(), "moonpool-test");
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
-  const int code =
-      RunProgram({static_cast<int>(argv.size()), argv.data()}, table, LogOptions{}, body);
+  const int code = RunProgram({static_cast<int>(argv.size()), argv.data()}, table, log, body);
   return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
 }
 
@@ -71,7 +76,7 @@ TEST(Program, SettingsAreLoggedAtStartWithoutSecrets) {
   const Result result =
       RunWith({"--threads=4", "--token=xyzzy"}, [](Program&) { return absl::OkStatus(); });
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr("info starting program=moonpool-test version=1.2.3 pid="));
+  EXPECT_THAT(result.err, HasSubstr("info starting moonpool-test version=1.2.3 pid="));
   EXPECT_THAT(result.err, HasSubstr("info setting key=threads value=4\n"));
   EXPECT_THAT(result.err, HasSubstr("info setting key=token value=<redacted>\n"));
 }
@@ -90,6 +95,40 @@ TEST(Program, SettingsThatTheBodyRefusesAreExitCodeTwo) {
   });
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("there is no NUMA node 7 here"));
+}
+
+// The messages of lines that are JSON objects with no name twice; fails the test where one is not.
+std::vector<std::string> MessagesOf(const std::string& lines) {
+  std::vector<std::string> messages;
+  for (const absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
+    std::set<std::string> names;
+    const auto is_new = [&names](int, nlohmann::json::parse_event_t event, nlohmann::json& name) {
+      if (event == nlohmann::json::parse_event_t::key) {
+        EXPECT_TRUE(names.insert(name.get<std::string>()).second) << name;
+      }
+      return true;
+    };
+    const auto object = nlohmann::json::parse(line, is_new, /*allow_exceptions=*/false);
+    EXPECT_TRUE(object.is_object()) << line;
+    messages.push_back(object.value("message", ""));
+  }
+  return messages;
+}
+
+TEST(Program, EveryLineIsJsonWhereThatIsAskedFor) {
+  const Result result = RunWith({"--log-format=json", "--threads=4"},
+                                [](Program&) { return absl::UnavailableError("no master"); });
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(MessagesOf(result.err),
+              ElementsAre("starting moonpool-test", "setting", "setting", "UNAVAILABLE: no master",
+                          "stopped moonpool-test"))
+      << result.err;
+}
+
+TEST(Program, BadSettingsAreJsonOnceTheFormatIsRead) {
+  const Result result = RunWith({"--log-format=json", "--threads=9"}, NotReached);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(MessagesOf(result.err), ElementsAre("--threads=9: out of range, allowed 1..8"));
 }
 
 TEST(Program, SignalAsksToStop) {

@@ -196,6 +196,7 @@ struct WhyResult {
   uint32_t children = 0;
   absl::Duration lease = absl::ZeroDuration();  // what is left of the longest lease
   absl::Duration ago = absl::ZeroDuration();    // since the event that the state names
+  bool is_adopted = false;  // stored: that event is the node's report, the put was before it
   std::string policy = {};
 };
 

@@ -197,10 +197,14 @@ absl::StatusOr<WhyResult> Core::Why(absl::string_view name_space_name, absl::str
   why.ago = entry.age;
   if (const Lease* lease = s.leases.Find(slot)) why.lease = lease->until - now;
   const size_t offered = s.ReplicasOf(slot, /*only_up=*/true).size();
-  why.explanation = absl::StrCat("stored ", HumanDuration(entry.age), " ago, ", offered, " of ",
-                                 entry.replicas, " replicas on nodes that are up",
-                                 entry.children > 0 ? "; its children go before it" : "",
-                                 entry.is_leased ? "; leased" : "");
+  why.is_adopted = s.objects[slot].is_adopted;
+  const std::string age = HumanDuration(entry.age);
+  why.explanation = absl::StrCat(
+      why.is_adopted ? "stored under an earlier master, known since its "
+                       "node reported it "
+                     : "stored ",
+      age, " ago, ", offered, " of ", entry.replicas, " replicas on nodes that are up",
+      entry.children > 0 ? "; its children go before it" : "", entry.is_leased ? "; leased" : "");
   if (const absl::Time held = s.HeldUntil(slot); now < held) {
     absl::StrAppend(&why.explanation, "; not evicted for ", HumanDuration(held - now),
                     " more: a master before may have leased it");

@@ -157,6 +157,28 @@ TEST(Why, TimesAreForPeople) {
               Fails(StatusCode::kNotFound, ErrorReason::kNamespaceUnknown));
 }
 
+TEST(Why, NobodyClaimsToKnowWhenAnAdoptedObjectWasStored) {
+  CoreFixture pool;
+  RegisterNodeCommand old = CoreFixture::Description("n1", {10 * kBlock});
+  old.highest_term_seen = Term{5};
+  const NodeHandle n1 = pool.Register(old);
+  Grant grant{.generation = Generation::Of(Term{5}, 1)};
+  grant.replicas.emplace_back();
+  grant.replicas[0].parts.push_back(Part{n1.id, {SegmentId{0}, 0, 10 + kPartHeaderBytes}});
+  pool.Inventory(n1, CoreFixture::Sealed("a", 10, grant, n1.id));
+  pool.Complete(n1);
+  ASSERT_THAT(pool.Put("b", 10), IsOk());
+  pool.Advance(absl::Seconds(2));
+  const WhyResult adopted = *pool.core.Why("", "a", pool.now);
+  EXPECT_TRUE(adopted.is_adopted);
+  EXPECT_THAT(adopted.explanation,
+              testing::StartsWith("stored under an earlier master, known since its node reported "
+                                  "it 2.0s ago, 1 of 1 replicas"));
+  const WhyResult own = *pool.core.Why("", "b", pool.now);
+  EXPECT_FALSE(own.is_adopted);
+  EXPECT_THAT(own.explanation, testing::StartsWith("stored 2.0s ago, "));
+}
+
 TEST(Why, AnUnknownKeyMayStillBeReported) {
   CoreFixture pool;
   pool.Register(CoreFixture::Description("n1", {kBlock}));

@@ -245,7 +245,7 @@ void Election::OnGrant(const EtcdLease& lease, absl::Time sent, absl::Time now,
     logger_.Warn("etcd grants no lease as short as was set, when a leader dies the next one waits",
                  {{"set", options_.lease},
                   {"granted", lease.ttl},
-                  {"hint", "lower etcd's --election-timeout, or set the lease to what it grants"}});
+                  {"hint", "lower the election timeout of etcd, or set the lease to what it grants"}});
   }
   Claim(now, out);
 }

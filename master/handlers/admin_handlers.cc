@@ -123,6 +123,7 @@ void Handlers::Why(const v1::WhyRequest& request, absl::Time now, Done<v1::WhyRe
   response.set_lease_ms(ToWireMs(why->lease));
   response.set_ago_ms(ToWireMs(why->ago));
   response.set_policy(why->policy);
+  response.set_adopted(why->is_adopted);
   std::move(done)(absl::OkStatus(), std::move(response));
 }
 

@@ -7,26 +7,60 @@
 #include "common/error.h"
 
 namespace moonpool::master {
+namespace {
+
+struct ReasonFamily {
+  const char* name;
+  const char* help;
+};
+constexpr ReasonFamily kMissed = {"moonpool_master_keys_missed_total",
+                                  "Keys that were looked for and not found."};
+constexpr ReasonFamily kRefused = {"moonpool_master_puts_refused_total", "Puts that got no grant."};
+
+// What each of them is expected to count: there from the start, so that a rate begins at zero and
+// the first one is seen. Any other reason joins when it comes up.
+constexpr ErrorReason kMissReasons[] = {ErrorReason::kNeverStored, ErrorReason::kEvicted,
+                                        ErrorReason::kExpired,     ErrorReason::kRemoved,
+                                        ErrorReason::kNodeLost,    ErrorReason::kBeingWritten};
+constexpr ErrorReason kRefusalReasons[] = {ErrorReason::kAlreadyExists, ErrorReason::kBeingWritten,
+                                           ErrorReason::kNoSpace,       ErrorReason::kNoNodes,
+                                           ErrorReason::kLimitReached,  ErrorReason::kValueTooLarge,
+                                           ErrorReason::kDuplicateKey,  ErrorReason::kKeyEmpty,
+                                           ErrorReason::kKeyTooLong,    ErrorReason::kBadArgument};
+
+metrics::Counter& CounterOf(metrics::Registry& registry, const ReasonFamily& family,
+                            ErrorReason reason) {
+  return registry.AddCounter(family.name, family.help,
+                             {{"reason", absl::AsciiStrToLower(ReasonName(reason))}});
+}
+
+}  // namespace
 
 RpcMetrics::RpcMetrics(metrics::Registry& registry, absl::string_view rpc)
     : registry_(registry),
       rpc_(rpc),
       seconds_(registry.AddHistogram("moonpool_master_request_seconds",
                                      "Time to answer a call; waiting is part of it.",
-                                     metrics::LatencyBuckets(), {{"rpc", rpc_}})) {}
+                                     metrics::LatencyBuckets(), {{"rpc", rpc_}})) {
+  CounterOf(0);
+}
 
 void RpcMetrics::Record(int code, absl::Duration elapsed) {
   seconds_.Observe(elapsed);
-  const size_t index = code >= 0 && code < static_cast<int>(kCodes) ? static_cast<size_t>(code) : 2;
-  metrics::Counter* counter = by_code_[index].load(std::memory_order_acquire);
+  CounterOf(code >= 0 && code < static_cast<int>(kCodes) ? static_cast<size_t>(code) : 2)
+      .Increment();
+}
+
+metrics::Counter& RpcMetrics::CounterOf(size_t code) {
+  metrics::Counter* counter = by_code_[code].load(std::memory_order_acquire);
   if (counter == nullptr) {
     const std::string name =
-        index == 0 ? "OK" : absl::StatusCodeToString(static_cast<absl::StatusCode>(index));
+        code == 0 ? "OK" : absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
     counter = &registry_.AddCounter("moonpool_master_requests_total", "Calls that were answered.",
                                     {{"rpc", rpc_}, {"code", name}});
-    by_code_[index].store(counter, std::memory_order_release);
+    by_code_[code].store(counter, std::memory_order_release);
   }
-  counter->Increment();
+  return *counter;
 }
 
 ServiceMetrics::ServiceMetrics(metrics::Registry& r)
@@ -78,10 +112,6 @@ ServiceMetrics::ServiceMetrics(metrics::Registry& r)
       inventories_retaken_(
           r.AddCounter("moonpool_master_inventories_retaken_total",
                        "Inventories asked for since a node had more to forget than is listed.")),
-      meta_writes_(
-          r.AddCounter("moonpool_master_meta_writes_total", "Batches for the meta store.")),
-      meta_failures_(r.AddCounter("moonpool_master_meta_failures_total",
-                                  "Batches that the meta store did not take; repeated later.")),
       objects_(r.AddGauge("moonpool_master_objects", "Objects in the index.")),
       used_bytes_(
           r.AddGauge("moonpool_master_used_bytes", "Bytes in use: live, granted and condemned.")),
@@ -98,9 +128,18 @@ ServiceMetrics::ServiceMetrics(metrics::Registry& r)
       nodes_known_(r.AddGauge("moonpool_master_nodes_known", "Nodes that are up or may return.")),
       sessions_(r.AddGauge("moonpool_master_sessions", "Streams of nodes, registered or not.")),
       waiters_(r.AddGauge("moonpool_master_waiters", "Calls that wait now.")),
-      unsaved_(r.AddGauge("moonpool_master_unsaved_changes",
-                          "Changes that the meta store has not taken yet.")),
-      term_(r.AddGauge("moonpool_master_term", "Number of this leadership.")) {}
+      term_(r.AddGauge("moonpool_master_term", "Number of this leadership.")),
+      meta_(r) {
+  for (const ErrorReason reason : kMissReasons) CounterOf(r, kMissed, reason);
+  for (const ErrorReason reason : kRefusalReasons) CounterOf(r, kRefused, reason);
+}
+
+ServiceMetrics::Meta::Meta(metrics::Registry& r)
+    : writes(r.AddCounter("moonpool_master_meta_writes_total", "Batches for the meta store.")),
+      failures(r.AddCounter("moonpool_master_meta_failures_total",
+                            "Batches that the meta store did not take; repeated later.")),
+      unsaved(r.AddGauge("moonpool_master_unsaved_changes",
+                         "Changes that the meta store has not taken yet.")) {}
 
 void ServiceMetrics::Publish(const Handlers& handlers, const StatusResult& status) {
   PublishCounts(handlers.counts());
@@ -118,7 +157,7 @@ void ServiceMetrics::Publish(const Handlers& handlers, const StatusResult& statu
   nodes_known_.Set(status.nodes_known);
   sessions_.Set(static_cast<double>(handlers.session_count()));
   waiters_.Set(static_cast<double>(handlers.waiter_count()));
-  unsaved_.Set(static_cast<double>(handlers.unsaved_count()));
+  meta_.unsaved.Set(static_cast<double>(handlers.unsaved_count()));
   term_.Set(status.term.value);
 }
 
@@ -140,12 +179,17 @@ void ServiceMetrics::PublishCounts(const HandlerCounts& now) {
   protocol_errors_.Increment(now.protocol_errors - before.protocol_errors);
   commands_sent_.Increment(now.commands_sent - before.commands_sent);
   commands_dropped_.Increment(now.commands_dropped - before.commands_dropped);
-  meta_writes_.Increment(now.meta_writes - before.meta_writes);
-  meta_failures_.Increment(now.meta_failures - before.meta_failures);
-  PublishReasons("moonpool_master_keys_missed_total", "Keys that were looked for and not found.",
-                 now.misses, before.misses);
-  PublishReasons("moonpool_master_puts_refused_total", "Puts that got no grant.", now.refused,
-                 before.refused);
+  meta_.writes.Increment(now.meta_writes - before.meta_writes);
+  meta_.failures.Increment(now.meta_failures - before.meta_failures);
+  for (size_t i = 0; i < ReasonCounts::kReasons; ++i) {
+    const ErrorReason reason = ReasonFromNumber(static_cast<int>(i));
+    if (const uint64_t added = now.misses[i] - before.misses[i]; added > 0) {
+      CounterOf(registry_, kMissed, reason).Increment(added);
+    }
+    if (const uint64_t added = now.refused[i] - before.refused[i]; added > 0) {
+      CounterOf(registry_, kRefused, reason).Increment(added);
+    }
+  }
   counts_ = now;
 }
 
@@ -161,16 +205,6 @@ void ServiceMetrics::PublishTotals(const Totals& now) {
   other_layouts_.Increment(now.other_layouts - totals_.other_layouts);
   inventories_retaken_.Increment(now.inventories_retaken - totals_.inventories_retaken);
   totals_ = now;
-}
-
-void ServiceMetrics::PublishReasons(const char* name, const char* help, const ReasonCounts& now,
-                                    const ReasonCounts& before) {
-  for (size_t reason = 0; reason < ReasonCounts::kReasons; ++reason) {
-    if (now[reason] == before[reason]) continue;
-    const absl::string_view label = ReasonName(ReasonFromNumber(static_cast<int>(reason)));
-    registry_.AddCounter(name, help, {{"reason", absl::AsciiStrToLower(label)}})
-        .Increment(now[reason] - before[reason]);
-  }
 }
 
 }  // namespace moonpool::master

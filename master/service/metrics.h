@@ -13,7 +13,7 @@
 
 namespace moonpool::master {
 
-// One kind of call. Lock-free after the first answer of each code.
+// One kind of call. Lock-free after the first answer of each code; OK is there from the start.
 class RpcMetrics {
  public:
   RpcMetrics(metrics::Registry& registry, absl::string_view rpc);
@@ -21,6 +21,7 @@ class RpcMetrics {
 
  private:
   static constexpr size_t kCodes = 17;
+  metrics::Counter& CounterOf(size_t code);
 
   metrics::Registry& registry_;
   const std::string rpc_;
@@ -42,8 +43,6 @@ class ServiceMetrics {
  private:
   void PublishCounts(const HandlerCounts& counts);
   void PublishTotals(const Totals& totals);
-  void PublishReasons(const char* name, const char* help, const ReasonCounts& now,
-                      const ReasonCounts& before);
 
   metrics::Registry& registry_;
   HandlerCounts counts_;  // as they were published
@@ -75,8 +74,6 @@ class ServiceMetrics {
   metrics::Counter& adoptions_;
   metrics::Counter& other_layouts_;
   metrics::Counter& inventories_retaken_;
-  metrics::Counter& meta_writes_;
-  metrics::Counter& meta_failures_;
 
   metrics::Gauge& objects_;
   metrics::Gauge& used_bytes_;
@@ -91,8 +88,14 @@ class ServiceMetrics {
   metrics::Gauge& nodes_known_;
   metrics::Gauge& sessions_;
   metrics::Gauge& waiters_;
-  metrics::Gauge& unsaved_;
   metrics::Gauge& term_;
+
+  struct Meta {
+    explicit Meta(metrics::Registry& registry);
+    metrics::Counter& writes;
+    metrics::Counter& failures;
+    metrics::Gauge& unsaved;
+  } meta_;
 };
 
 }  // namespace moonpool::master

@@ -266,6 +266,16 @@ TEST_F(ServerTest, PutsAndLocatesOverTheWire) {
   EXPECT_TRUE(Eventually("moonpool_master_nodes_up 1"));
 }
 
+TEST_F(ServerTest, LabelsThatAreKnownAreThereBeforeAnythingIsCounted) {
+  const std::string text = registry.Text();
+  for (const char* series :
+       {"keys_missed_total{reason=\"evicted\"}", "keys_missed_total{reason=\"node_lost\"}",
+        "puts_refused_total{reason=\"no_space\"}", "puts_refused_total{reason=\"already_exists\"}",
+        "requests_total{rpc=\"StartPuts\",code=\"OK\"}"}) {
+    EXPECT_THAT(text, testing::HasSubstr(absl::StrCat("\nmoonpool_master_", series, " 0\n")));
+  }
+}
+
 TEST_F(ServerTest, ErrorsCarryTheirReasonOverTheWire) {
   v1::LocateRequest request;
   v1::LocateResponse response;

@@ -14,9 +14,12 @@ metrics::Counter& AddRefusal(metrics::Registry& registry, absl::string_view reas
 }  // namespace
 
 ServeMetrics::ServeMetrics(metrics::Registry& registry)
-    : reads(registry.AddCounter("moonpool_node_reads_total", "Parts opened for reading.")),
+    : reads(registry.AddCounter(
+          "moonpool_node_reads_total",
+          "Parts opened for reading; not those read in mapped memory, of which the "
+          "node sees nothing.")),
       read_bytes(registry.AddCounter("moonpool_node_read_bytes_total",
-                                     "Bytes of the parts opened for reading.")),
+                                     "Bytes of the parts opened for reading; likewise.")),
       claims(registry.AddCounter("moonpool_node_claims_total", "Extents claimed by writers.")),
       seals(registry.AddCounter("moonpool_node_seals_total", "Parts sealed, repeats included.")),
       sealed_bytes(

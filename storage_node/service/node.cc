@@ -49,6 +49,15 @@ absl::StatusOr<HostPort> Advertised(const std::string& advertise, const std::str
   return told;
 }
 
+// Of a socket that is taken: its path was made of the name.
+absl::Status WithNameHint(const absl::Status& status, absl::string_view name) {
+  if (!absl::IsUnavailable(status)) return status;
+  return MakeError(status.code(), ErrorReason::kUnspecified, status.message(),
+                   {.hint = absl::StrCat("is a node named ", name,
+                                         " running here? choose another --name, or give this one "
+                                         "another --shm-path")});
+}
+
 }  // namespace
 
 absl::Status NodeOptions::Validate() const {
@@ -153,7 +162,8 @@ absl::Status Node::StartShm() {
   segments.push_back({.id = SegmentId{0}, .fd = memory_->fd(), .bytes = memory_->mapped_bytes()});
   auto server = transport::NewShmServer(*target_, std::move(segments), shm, dependencies_.clock,
                                         dependencies_.logger);
-  RETURN_IF_ERROR(Annotate(server->Start(), "start the shared-memory server"));
+  RETURN_IF_ERROR(
+      Annotate(WithNameHint(server->Start(), identity_.name), "start the shared-memory server"));
   identity_.shm_path = server->address();
   servers_.push_back({std::move(server), ServerMetrics(dependencies_.registry, "shm")});
   return absl::OkStatus();

@@ -93,6 +93,16 @@ class NodeTest : public ::testing::Test {
   FakeMaster master_{5};
 };
 
+TEST_F(NodeTest, ASecondNodeOfANameIsToldToChooseAnother) {
+  const auto first = Start(Options());
+  Node second(Options(), {clock_, registry_, log_.logger()});
+  const absl::Status status = second.Start();
+  EXPECT_THAT(status, StatusIs(StatusCode::kUnavailable));
+  EXPECT_THAT(Describe(status), AllOf(HasSubstr("Address already in use"),
+                                      HasSubstr("; is a node named n1 running here? choose "
+                                                "another --name")));
+}
+
 TEST_F(NodeTest, ServesBothTransportsAndTellsTheMaster) {
   const auto node = Start(Options());
   EXPECT_TRUE(master_.WaitFor([&](const v1::NodeMessage& message) {

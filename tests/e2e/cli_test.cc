@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "absl/strings/str_split.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -64,7 +65,7 @@ TEST_F(CliTest, AMissHasItsOwnExitCodeAndReason) {
   const CliResult get = pool_->Cli({"get", "nowhere"});
   EXPECT_EQ(get.exit_code, 3);
   EXPECT_THAT(get.err, HasSubstr("NEVER_STORED"));
-  EXPECT_THAT(get.err, HasSubstr("; `moonpool objects` lists"));
+  EXPECT_THAT(get.err, HasSubstr("; `moonpool why KEY` says what became of it"));
   EXPECT_EQ(pool_->Cli({"why", "nowhere", "--json"}).Json()["state"], "never_stored");
   EXPECT_EQ(pool_->Cli({"rm", "nowhere"}).exit_code, 3);
 }
@@ -73,7 +74,9 @@ TEST_F(CliTest, APutOfAKeyThatIsThereIsRefused) {
   EXPECT_EQ(pool_->Cli({"put", "twice"}, "first").exit_code, 0);
   const CliResult again = pool_->Cli({"put", "twice"}, "second");
   EXPECT_EQ(again.exit_code, 1);
-  EXPECT_THAT(again.err, HasSubstr("ALREADY_EXISTS"));
+  EXPECT_THAT(again.err,
+              HasSubstr("moonpool: ALREADY_EXISTS: key \"twice\": the key has an object; "
+                        "objects never change"));
   EXPECT_EQ(pool_->Cli({"get", "twice"}).out, "first");
 }
 
@@ -94,6 +97,7 @@ TEST_F(CliTest, ChainsAreShown) {
   const nlohmann::json why = pool_->Cli({"why", "c1", "--json"}).Json();
   EXPECT_EQ(why["state"], "stored");
   EXPECT_EQ(why["parent"], "c0");
+  EXPECT_EQ(why["adopted"], false);
   EXPECT_THAT(why["replicas"][0][0]["node"].get<std::string>(), HasSubstr("node-"));
   EXPECT_EQ(pool_->Cli({"why", "c0", "--json"}).Json()["children"], 1);
 }
@@ -135,6 +139,60 @@ TEST_F(CliTest, AnUnknownNamespaceIsAnErrorAndNoMiss) {
   const CliResult get = pool_->Cli({"get", "k", "--namespace", "nobody"});
   EXPECT_EQ(get.exit_code, 1);
   EXPECT_THAT(get.err, HasSubstr("NAMESPACE_UNKNOWN"));
+}
+
+TEST_F(CliTest, AFingerprintMakesANamespaceAndIsComparedAfterwards) {
+  const std::vector<std::string> put = {"put", "k", "--namespace", "toy"};
+  const auto with = [&put](const std::string& fingerprint) {
+    std::vector<std::string> args = put;
+    args.insert(args.end(), {"--fingerprint", fingerprint});
+    return args;
+  };
+  EXPECT_THAT(pool_->Cli(put, "x").err, HasSubstr("NAMESPACE_UNKNOWN"));
+  EXPECT_EQ(pool_->Cli(with("v1"), "x").exit_code, 0);
+  EXPECT_EQ(pool_->Cli({"get", "k", "--namespace", "toy"}).out, "x");
+  const CliResult other = pool_->Cli(with("v2"), "x");
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_THAT(other.err, HasSubstr("FINGERPRINT_MISMATCH"));
+}
+
+TEST_F(CliTest, FewerReplicasMayDo) {
+  EXPECT_EQ(pool_->Cli({"put", "few", "--replicas", "4", "--min-replicas", "2"}, "x").exit_code, 0);
+  EXPECT_EQ(pool_->Cli({"why", "few", "--json"}).Json()["replicas"].size(), 2u);
+  const CliResult more = pool_->Cli({"put", "k", "--replicas", "2", "--min-replicas", "3"}, "x");
+  EXPECT_EQ(more.exit_code, 2);
+  EXPECT_THAT(more.err, HasSubstr("--min-replicas 3 is more than --replicas 2"));
+}
+
+// Sets a variable of this process, which the programs inherit, as long as it lives.
+class Environment {
+ public:
+  Environment(const char* name, const std::string& value) : name_(name) {
+    EXPECT_EQ(setenv(name, value.c_str(), /*overwrite=*/1), 0);
+  }
+  ~Environment() { unsetenv(name_); }
+
+ private:
+  const char* const name_;
+};
+
+TEST_F(CliTest, TheEnvironmentNamesTheMasterUnlessAFlagDoes) {
+  {
+    const Environment master("MOONPOOL_MASTER", pool_->master());
+    EXPECT_EQ(RunCli({"status"}).exit_code, 0);
+    EXPECT_EQ(RunCli({"status", "--master", "127.0.0.1:1"}).exit_code, 1);
+  }
+  const Environment nonsense("MOONPOOL_MASTER", "nonsense");
+  const CliResult status = RunCli({"status"});
+  EXPECT_EQ(status.exit_code, 2);
+  EXPECT_THAT(status.err, HasSubstr("MOONPOOL_MASTER=nonsense: \"nonsense\" is not HOST:PORT"));
+}
+
+TEST_F(CliTest, AQuickBenchSaysThatItProvesNothing) {
+  const CliResult quick = pool_->Cli({"bench", "--suite", "control", "--quick"});
+  EXPECT_EQ(quick.exit_code, 0) << quick.err;
+  EXPECT_THAT(quick.out, testing::StartsWith("A quick run proves nothing"));
+  EXPECT_THAT(quick.out, HasSubstr("kept (proves nothing)"));
 }
 
 TEST_F(CliTest, ErrorsAreJsonToo) {
@@ -217,15 +275,17 @@ TEST_F(CliTest, AReplayFindsAWrongByte) {
 }
 
 TEST(CliWithoutAPool, ADeadAddressSaysWhatToDo) {
-  for (const char* command : {"status", "nodes", "objects"}) {
-    const CliResult result = RunCli({"--master", "127.0.0.1:1", "--timeout", "2s", command});
-    EXPECT_EQ(result.exit_code, 1);
-    EXPECT_THAT(result.err, HasSubstr("127.0.0.1:1"));
-    EXPECT_THAT(result.err, HasSubstr("moonpool dev"));
+  // The cause stands in brackets where gRPC knew it, which depends on how far its attempt came.
+  for (const char* command : {"status", "nodes", "objects", "why k", "get k", "exists k"}) {
+    std::vector<std::string> args = {"--master", "127.0.0.1:1", "--timeout", "2s"};
+    for (const auto word : absl::StrSplit(command, ' ')) args.emplace_back(word);
+    const CliResult result = RunCli(args);
+    EXPECT_EQ(result.exit_code, 1) << command;
+    EXPECT_THAT(result.err, testing::StartsWith("moonpool: UNAVAILABLE (PEER_UNREACHABLE): no "
+                                                "master answers at 127.0.0.1:1"));
+    EXPECT_THAT(result.err, HasSubstr("; is moonpool-master running there? else start a local "
+                                      "cluster with `moonpool dev`"));
   }
-  const CliResult get = RunCli({"--master", "127.0.0.1:1", "--timeout", "1s", "get", "k"});
-  EXPECT_EQ(get.exit_code, 1);
-  EXPECT_THAT(get.err, HasSubstr("moonpool dev"));
 }
 
 TEST(CliWithoutNodes, APutReadsNothingThatCannotBeStored) {
@@ -242,7 +302,7 @@ TEST(CliWithoutNodes, AStoppedMasterIsNamedLongBeforeTheTimeout) {
   ASSERT_NE(pool, nullptr);
   const auto client = pool->Connect({.timeout = absl::Seconds(30), .wait_for_master = false});
   ASSERT_NE(client, nullptr);
-  pool->cluster().master().process->Signal(SIGSTOP);
+  StopInPlace(*pool->cluster().master().process);
   // Over a connection that stands, and over one that would have to be made.
   const absl::Status get = client->Get("k").status();
   const CliResult cli = pool->Cli({"get", "k", "--timeout", "10m"});
@@ -250,7 +310,7 @@ TEST(CliWithoutNodes, AStoppedMasterIsNamedLongBeforeTheTimeout) {
   EXPECT_THAT(get, Fails(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable));
   EXPECT_THAT(Describe(get), HasSubstr("no sign of life within 2s; is moonpool-master stopped"));
   EXPECT_EQ(cli.exit_code, 1);
-  EXPECT_THAT(cli.err, HasSubstr("master " + pool->master()));
+  EXPECT_THAT(cli.err, HasSubstr("no master answers at " + pool->master()));
   EXPECT_THAT(cli.err, HasSubstr("; is moonpool-master running there? else start"));
 }
 
@@ -292,7 +352,15 @@ TEST(CliWithoutAPool, WrongUsageIsTwo) {
     EXPECT_THAT(result.err, Not(HasSubstr("--master-listen"))) << "it has nothing to do with it";
   }
   EXPECT_EQ(RunCli({"--help"}).exit_code, 0);
+  EXPECT_EQ(RunCli({"help"}).out, RunCli({"--help"}).out);
   EXPECT_THAT(RunCli({"put", "--help"}).out, HasSubstr("Examples:"));
+}
+
+TEST(SimCommand, WrongUsageIsTwo) {
+  const std::string sim = ProgramDir() + "/moonpool-sim";
+  EXPECT_EQ(RunProgram(sim, {"--seeds", "many"}).exit_code, 2);
+  EXPECT_EQ(RunProgram(sim, {"--sead", "1"}).exit_code, 2);
+  EXPECT_EQ(RunProgram(sim, {"--help"}).exit_code, 0);
 }
 
 TEST(DevCommand, ServesUntilItIsToldToStop) {

@@ -1,6 +1,7 @@
 #include "tests/e2e/harness.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 
@@ -38,6 +39,17 @@ TempDir::~TempDir() {
   std::filesystem::remove_all(path_, ignored);
 }
 
+void StopInPlace(const dev::ChildProcess& child) {
+  ASSERT_EQ(kill(child.pid(), SIGSTOP), 0);
+  EXPECT_TRUE(Eventually([&child] {
+    // Zero when there is nothing to tell yet. WSTOPPED leaves the end of the child to its owner.
+    siginfo_t info = {};
+    return waitid(P_PID, static_cast<id_t>(child.pid()), &info, WSTOPPED | WNOHANG) == 0 &&
+           info.si_pid == child.pid();
+  })) << child.name()
+      << " does not stop";
+}
+
 std::string ProgramDir() { return MOONPOOL_PROGRAM_DIR; }
 
 std::string ReadFile(const std::string& path) {
@@ -52,11 +64,16 @@ void WriteFile(const std::string& path, const std::string& bytes) {
 
 CliResult RunCli(std::vector<std::string> args, const std::string& input,
                  const std::string& output_path) {
+  return RunProgram(ProgramDir() + "/moonpool", std::move(args), input, output_path);
+}
+
+CliResult RunProgram(const std::string& program, std::vector<std::string> args,
+                     const std::string& input, const std::string& output_path) {
   const TempDir dir;
   WriteFile(dir.File("in"), input);
   auto child = dev::ChildProcess::Start(
-      {.name = "moonpool",
-       .program = ProgramDir() + "/moonpool",
+      {.name = program,
+       .program = program,
        .args = std::move(args),
        .log_path = dir.File("err"),
        .input_path = dir.File("in"),
@@ -66,7 +83,7 @@ CliResult RunCli(std::vector<std::string> args, const std::string& input,
     ADD_FAILURE() << Describe(child.status());
     return result;
   }
-  EXPECT_TRUE((*child)->WaitForExit(kCliTimeout)) << "moonpool does not end";
+  EXPECT_TRUE((*child)->WaitForExit(kCliTimeout)) << program << " does not end";
   const int status = (*child)->Poll().value_or(-1);
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   if (output_path.empty()) result.out = ReadFile(dir.File("out"));

@@ -58,9 +58,17 @@ class Pool {
   std::unique_ptr<dev::DevCluster> cluster_;
 };
 
-// The same without a pool. What goes to `output_path` is not read back; "" = into the result.
+// Any program of this build, by its path.
+CliResult RunProgram(const std::string& program, std::vector<std::string> args,
+                     const std::string& input = "", const std::string& output_path = "");
+// The same as Pool::Cli without a pool. What goes to `output_path` is not read back; "" = into the
+// result.
 CliResult RunCli(std::vector<std::string> args, const std::string& input = "",
                  const std::string& output_path = "");
+
+// SIGSTOP, and the wait until the process has stopped: the signal is on its way for a while, and
+// until it is there the process goes on answering. Fails the test when it does not stop.
+void StopInPlace(const dev::ChildProcess& child);
 
 // Where the programs under test lie.
 std::string ProgramDir();

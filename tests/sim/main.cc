@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -15,6 +16,8 @@ namespace {
 using moonpool::sim::RunCluster;
 using moonpool::sim::SimOptions;
 using moonpool::sim::SimResult;
+
+constexpr int kWrongUsage = 2;
 
 struct Sum {
   uint64_t runs = 0, failed = 0, events = 0;
@@ -39,6 +42,12 @@ void Add(const SimResult& result, Sum& sum) {
   for (const auto& [name, count] : result.counts.refusals) sum.probes["put " + name] += count;
 }
 
+// The exit code, where the command line ends the program: 0 after --help.
+std::optional<int> Parse(CLI::App& app, int argc, char** argv) {
+  CLI11_PARSE(app, argc, argv);
+  return std::nullopt;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -47,7 +56,8 @@ int main(int argc, char** argv) {
       "Examples:\n"
       "  moonpool-sim --seed 42            one seed; prints what happened\n"
       "  moonpool-sim --seeds 1000000      seeds 1 to 1000000\n"
-      "  moonpool-sim --first 500 --seeds 100 --keep-going\n");
+      "  moonpool-sim --first 500 --seeds 100 --keep-going\n\n"
+      "Exit codes: 0 ok, 1 a rule was violated, 2 wrong usage\n");
   uint64_t seed = 0;
   uint64_t first = 1;
   uint64_t seeds = 200;
@@ -56,7 +66,7 @@ int main(int argc, char** argv) {
   app.add_option("--first", first, "first seed")->capture_default_str();
   app.add_option("--seeds", seeds, "how many")->capture_default_str();
   app.add_flag("--keep-going", keep_going, "do not stop at the first violation");
-  CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> code = Parse(app, argc, argv)) return *code == 0 ? 0 : kWrongUsage;
   if (seed != 0) {
     first = seed;
     seeds = 1;

@@ -1,9 +1,13 @@
 // Moonpool client: store and fetch KV blocks in a running pool.
 //
-//   ASSIGN_OR_RETURN(auto client, moonpool::Client::Connect({.masters = {"127.0.0.1:7400"}}));
-//   absl::Status put = client->Put({.key = "block-1", .value = {bytes}, .parent = "block-0"});
-//   absl::StatusOr<size_t> got = client->Get("block-1", buffer);     // bytes read, verified
+//   auto connected = moonpool::Client::Connect({.masters = {"127.0.0.1:7400"}});
+//   if (!connected.ok()) return connected.status();
+//   moonpool::Client& client = **connected;
+//   absl::Status put = client.Put({.key = "block-1", .value = {bytes}, .parent = "block-0"});
+//   absl::StatusOr<size_t> got = client.Get("block-1", buffer);      // bytes read, verified
 //   if (!got.ok() && moonpool::ReasonOf(got.status()) == moonpool::ErrorReason::kEvicted) ...
+//
+// A whole program, with its CMakeLists.txt, is in examples/cpp.
 //
 // Objects are immutable: the first committed put of a key wins, and a later one is told
 // ALREADY_EXISTS. A get returns exactly the bytes of one committed put, or an error whose typed
@@ -51,7 +55,9 @@ struct ClientOptions {
   // host:port; at least one; the first that answers serves. With several, one that has a call and
   // gives no sign of life for two seconds, or its share of the call's time, is passed over.
   std::vector<std::string> masters = {};
-  std::string name_space = "default";  // see OpenNamespace in the docs of the pool
+  // Keys of two namespaces have nothing to do with each other. "default" is always there, without a
+  // fingerprint; any other one is made by the first client that names it with a fingerprint.
+  std::string name_space = "default";
   // Layout of what is stored (model, revision, dtype, page tokens, parallel layout). Given: the
   // namespace is created if there is none, and refused (FAILED_PRECONDITION, both fingerprints
   // shown) if it has another. Empty: the namespace must exist, and any fingerprint is accepted.
@@ -139,7 +145,8 @@ class View {
   View(View&&) noexcept;
   View& operator=(View&&) noexcept;
   ~View();
-  // In object order; one piece unless the object is striped. Empty for a zero-byte object.
+  // In object order: one piece per part. An object has several when it is larger than a stripe, or
+  // when the pool had no hole of its size left. Empty for a zero-byte object.
   absl::Span<const ConstBuffer> pieces() const;
   uint64_t size_bytes() const;
   // False once the node that owns the memory is gone (crashed or restarted): what was read before
@@ -180,6 +187,7 @@ class Client {
   // min_replicas could be written. An error that says "may have been stored" leaves that open: the
   // bytes were written, and the outcome did not arrive in time; putting them again tells.
   absl::Status Put(absl::string_view key, ConstBuffer value, const PutOptions& options = {});
+  absl::Status Put(absl::string_view key, absl::string_view value, const PutOptions& options = {});
   absl::Status Put(const PutItem& item, const PutOptions& options = {});
   // One status per item, in order. A key that stands twice: the second is DUPLICATE_KEY.
   std::vector<absl::Status> PutMany(absl::Span<const PutItem> items,
