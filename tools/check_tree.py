@@ -35,6 +35,7 @@ ALLOWED = {
     "master": {"common/*", "master/*", "proto", "grpc"},
     "storage_node/memory": {"common", "common/metrics", "transport"},
     "storage_node/pool": {"common", "common/metrics", "transport"},
+    "storage_node/journal": {"common", "storage_node/pool", "transport"},
     "storage_node/serve": {"common", "common/metrics", "storage_node/pool", "transport"},
     "storage_node/link": {
         "common", "common/metrics", "common/rpc", "storage_node/pool", "transport", "proto"},
@@ -53,6 +54,7 @@ DETERMINISTIC = (
     "master/core",
     "master/handlers",
     "storage_node/pool",
+    "storage_node/journal",
     "storage_node/serve",
     "storage_node/link",
     "client_sdk/core",

@@ -238,8 +238,7 @@ absl::Status MasterLink::Execute(const v1::Command& command) {
     // refused ever after, so enough of these would shut out every writer to come.
     if (generation.term() <= Term{command.term()}) generations.push_back(generation);
   }
-  ASSIGN_OR_RETURN(const uint64_t freed, index_.Free(generations, window));
-  metrics_.freed_parts.Increment(freed);
+  metrics_.freed_parts.Increment(index_.Free(generations, window));
   return absl::OkStatus();
 }
 
