@@ -72,7 +72,10 @@ absl::StatusOr<Registration> Core::RegisterNode(const RegisterNodeCommand& comma
   s.nodes.Refresh();
   for (const uint64_t id : s.debts.Unconfirmed(node->id, now)) s.Transmit(id, now);
   ++s.changes;
-  return Registration{.node = node->id, .session = node->session, .term = s.term};
+  return Registration{.node = node->id,
+                      .session = node->session,
+                      .term = s.term,
+                      .newest = Generation::Of(s.term, s.counter)};
 }
 
 absl::Status CoreState::CheckRegistration(const RegisterNodeCommand& command,

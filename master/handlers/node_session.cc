@@ -126,6 +126,7 @@ void NodeSession::OnRegister(const v1::Register& message, absl::Time now) {
   registered->set_node_id(node_.value);
   registered->set_heartbeat_interval_ms(ToWireMs(table_.options().heartbeat_interval));
   registered->set_session_timeout_ms(ToWireMs(table_.options().session_timeout));
+  registered->set_newest_generation(registration->newest.value);
   Queue(std::move(answer));
 }
 
