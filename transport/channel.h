@@ -38,7 +38,8 @@ struct PeerAddress {
 // Read-only bytes of one sealed part, in the pool itself. They cannot change while it lives and the
 // node does: the node gives them to no other owner. When the node dies the bytes stay mapped, but
 // its next life may give them away; whoever uses a view past that asks still_pinned() afterwards.
-// Release on any thread.
+// (A life that takes its pool over from the last one keeps what is pinned there as well. Nobody but
+// that life can tell, so still_pinned() does not count on it.) Release on any thread.
 class PinnedPart {
  public:
   virtual ~PinnedPart() = default;

@@ -108,7 +108,9 @@ Client::Rep::Rep(const ClientOptions& options)
       logger(options.on_warning ? Logger(sink, LogLevel::kWarn)
                                 : Logger({.level = LogLevel::kWarn}, "moonpool-client")),
       master(options.masters, clock, {.waits_for_lone_master = options.wait_for_master}),
-      shm(transport::NewShmTransport({.host_id = host_id, .client_id = client_id}, clock)),
+      shm(transport::NewShmTransport(
+          {.host_id = host_id, .client_id = client_id, .trusted_uids = options.trusted_uids},
+          clock)),
       tcp(transport::NewTcpTransport({.streams = static_cast<size_t>(options.tcp_streams),
                                       .congestion_control = options.tcp_congestion_control,
                                       .client_id = client_id},

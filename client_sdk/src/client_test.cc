@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <functional>
 
@@ -30,8 +32,10 @@ using ::testing::HasSubstr;
 // One node in this process, over TCP and shared memory.
 class Node {
  public:
-  explicit Node(const Clock& clock)
-      : tcp_(transport::NewTcpServer(target_, {}, clock, log_.logger())),
+  // With a folder the pool is a file there.
+  explicit Node(const Clock& clock, const std::string& folder = "")
+      : target_(Incarnation{0x1234}, {64u << 20}, folder),
+        tcp_(transport::NewTcpServer(target_, {}, clock, log_.logger())),
         shm_(transport::NewShmServer(
             target_, {{SegmentId{0}, target_.segment_fd(0), target_.segment_bytes(0)}},
             {.socket_path = dir_.path() + "/shm"}, clock, log_.logger())) {
@@ -131,7 +135,7 @@ class Master final : public v1::MasterService::Service {
 class ClientTest : public ::testing::Test {
  protected:
   std::unique_ptr<Client> Connect(ClientOptions options = {}) {
-    options.masters = {master_.address()};
+    if (options.masters.empty()) options.masters = {master_.address()};
     if (!options.on_warning) options.on_warning = [](absl::string_view) {};
     absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(std::move(options));
     EXPECT_THAT(client, IsOk());
@@ -188,6 +192,39 @@ TEST_F(ClientTest, FallsBackToTcpAndSaysSo) {
   EXPECT_THAT(client->Put("k", Bytes("value")), IsOk());
   EXPECT_THAT(client->Get("k"), IsOk());
   EXPECT_THAT(warning, HasSubstr("path to node failed node=n1 path=shm next=tcp"));
+}
+
+TEST_F(ClientTest, MapsNamedMemoryOfTrustedUsersOnly) {
+  constexpr uid_t kStranger = 54321;
+  const TempDir pool{kTmpfs};
+  const std::string file = pool.path() + "/segment-0";
+  Node node(clock_, pool.path());
+  Master master(node);
+  std::string warning;
+  const auto connect = [&](std::vector<uint32_t> trusted_uids) {
+    warning.clear();
+    return Connect({.masters = {master.address()},
+                    .trusted_uids = std::move(trusted_uids),
+                    .on_warning = [&](absl::string_view line) { warning = std::string(line); }});
+  };
+  ASSERT_THAT(connect({})->Put("k", Bytes("value")), IsOk());
+  EXPECT_THAT(connect({})->GetView("k"), IsOk());
+  EXPECT_EQ(warning, "");
+
+  ASSERT_EQ(chmod(file.c_str(), 0620), 0);
+  EXPECT_THAT(connect({})->Get("k"), IsOk());
+  EXPECT_THAT(warning, HasSubstr("path to node failed node=n1 path=shm next=tcp"));
+  EXPECT_THAT(warning, HasSubstr("could be cut short"));
+  EXPECT_THAT(connect({})->Put("l", Bytes("value")), IsOk());
+  EXPECT_THAT(warning, HasSubstr("path=shm next=tcp"));
+
+  ASSERT_EQ(chmod(file.c_str(), 0600), 0);
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives files away: trusted_uids is not tested";
+  ASSERT_EQ(chown(file.c_str(), kStranger, static_cast<gid_t>(-1)), 0);
+  EXPECT_THAT(connect({kStranger + 1})->Get("k"), IsOk());
+  EXPECT_THAT(warning, HasSubstr("user 54321"));
+  EXPECT_THAT(connect({kStranger})->GetView("k"), IsOk());
+  EXPECT_EQ(warning, "");
 }
 
 TEST_F(ClientTest, AnswersKeyByKey) {

@@ -12,9 +12,14 @@
 
 namespace moonpool {
 
+// A tmpfs on every Linux, for what must not be on a disk.
+inline constexpr char kTmpfs[] = "/dev/shm";
+
 class TempDir {
  public:
-  TempDir() : path_((std::filesystem::temp_directory_path() / "moonpool_test_XXXXXX").string()) {
+  TempDir() : TempDir(std::filesystem::temp_directory_path()) {}
+  explicit TempDir(const std::filesystem::path& parent)
+      : path_((parent / "moonpool_test_XXXXXX").string()) {
     MP_CHECK(mkdtemp(path_.data()) != nullptr, "no temporary folder", path_);
   }
   ~TempDir() {

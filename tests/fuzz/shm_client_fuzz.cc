@@ -4,6 +4,7 @@
 // that is OK has the bytes of its header, and no descriptor is kept.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,11 +18,13 @@
 
 #include "common/check.h"
 #include "common/checksum.h"
+#include "common/testing/temp_dir.h"
 #include "common/version.h"
 #include "tests/fuzz/byte_feed.h"
 #include "tests/fuzz/sockets.h"
 #include "transport/frame.h"
 #include "transport/part_header.h"
+#include "transport/shm/pin_file.h"
 #include "transport/shm/pin_page.h"
 #include "transport/shm/shm_channel.h"
 #include "transport/shm/shm_peer.h"
@@ -60,6 +63,14 @@ UniqueFd NewMemory(uint64_t bytes, int seals) {
   return fd;
 }
 
+// A file without a name on tmpfs.
+UniqueFd NewFile(uint64_t bytes, mode_t mode) {
+  UniqueFd fd(open(kTmpfs, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  MP_CHECK(fd.valid() && ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0, "no file");
+  MP_CHECK(fchmod(fd.get(), mode) == 0, "no rights");
+  return fd;
+}
+
 void Write(int fd, ConstBytes bytes, uint64_t at) {
   // What is sealed or short stays as it is.
   [[maybe_unused]] const ssize_t written =
@@ -73,9 +84,6 @@ ConstBytes AsBytes(absl::string_view text) {
 class Scene {
  public:
   explicit Scene(ByteFeed& feed) : feed_(feed) {
-    auto page = PinPage::Create(kPinSlots);
-    MP_CHECK(page.ok(), "no page of pins");
-    page_ = *std::move(page);
     memory_ = NewMemory(kSegmentBytes, F_SEAL_SHRINK);
   }
   // Views outlive the channel and the connection.
@@ -91,7 +99,7 @@ class Scene {
     const CallContext context;
     auto peer =
         ShmPeer::ShakeHands(std::move(session_.fed), HelloFor(kIncarnation, 0, kHelloMapping),
-                            ConnectDeadline(context, kConnectTimeout, clock_), clock_);
+                            ConnectDeadline(context, kConnectTimeout, clock_), clock_, {});
     if (!peer.ok()) return;
     peer_ = *std::move(peer);
     OpenChannel();
@@ -112,6 +120,8 @@ class Scene {
 
   // The node's answer to HELLO: true, or nearly.
   void SayHello() {
+    const size_t kind = feed_.Below(8);
+    MakePage(/*is_file=*/kind >= 4);
     HelloAnswer answer{.wire_major = kWireMajor,
                        .wire_minor = kWireMinor,
                        .incarnation = kIncarnation,
@@ -119,7 +129,7 @@ class Scene {
                        .pin_slots = kPinSlots,
                        .segments = {{SegmentId{0}, kSegmentBytes}}};
     std::vector<int> descriptors = {memory_.get(), page_->fd(), memory_.get()};
-    for (size_t i = feed_.Below(4); i > 0; --i) Spoil(answer, descriptors);
+    for (size_t i = kind % 4; i > 0; --i) Spoil(answer, descriptors);
     std::array<std::byte, kFrameBytesMax> frame;
     size_t size = EncodeHelloOk(1, answer, frame.data());
     if (feed_.OneIn(8)) size = EncodeError(FrameType::kHello, 1, Refusal(), frame.data());
@@ -136,6 +146,13 @@ class Scene {
     }
     if (feed_.OneIn(4)) session_.Say(AsBytes(feed_.Bytes()));
     if (feed_.OneIn(4)) shutdown(session_.feeder.get(), SHUT_WR);
+  }
+
+  void MakePage(bool is_file) {
+    static const TempDir dir{kTmpfs};
+    auto page = is_file ? PinFile::Create(dir.path(), kPinSlots) : PinPage::Create(kPinSlots);
+    MP_CHECK(page.ok(), "no page of pins");
+    page_ = *std::move(page);
   }
 
   void Spoil(HelloAnswer& answer, std::vector<int>& descriptors) {
@@ -164,13 +181,15 @@ class Scene {
 
   int OddDescriptor() {
     const auto give = [this](UniqueFd fd) { return odd_.emplace_back(std::move(fd)).get(); };
-    switch (feed_.Below(7)) {
+    switch (feed_.Below(9)) {
       case 0: return give(NewMemory(kSegmentBytes, 0));
       case 1: return give(NewMemory(feed_.Number() & 0xffff, F_SEAL_SHRINK));
       case 2: return give(NewMemory(kSegmentBytes, F_SEAL_SHRINK | F_SEAL_WRITE));
       case 3: return give(NewMemory(uint64_t{1} << 40, F_SEAL_SHRINK));  // of holes
       case 4: return give(UniqueFd(open("/dev/zero", O_RDWR | O_CLOEXEC)));
       case 5: return give(UniqueFd(open("/", O_RDONLY | O_CLOEXEC)));
+      case 6: return give(NewFile(kSegmentBytes, 0620));
+      case 7: return trusted_.emplace_back(NewFile(feed_.Number() & 0x1ffff, 0600)).get();
       default: return session_.feeder.get();
     }
   }
@@ -227,7 +246,7 @@ class Scene {
 
   // The node's own hand on the memory.
   void Scribble() {
-    if (feed_.OneIn(8)) {  // what is sealed does not let it
+    if (feed_.OneIn(8)) {  // what is sealed does not let it, all else was not mapped
       for (const UniqueFd& fd : odd_) {
         [[maybe_unused]] const int cut = ftruncate(fd.get(), 0);
       }
@@ -358,6 +377,7 @@ class Scene {
   Sockets answers_;
   UniqueFd memory_;
   std::vector<UniqueFd> odd_;
+  std::vector<UniqueFd> trusted_;  // that their owner cuts none of them short is the client's trust
   std::unique_ptr<PinPage> page_;
   std::shared_ptr<ShmPeer> peer_;
   std::deque<Viewed> views_;

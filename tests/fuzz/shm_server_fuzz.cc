@@ -1,6 +1,7 @@
 // What processes on the same host may do to a node: frames of several peers and descriptors with
 // them, and whatever they write into the pins and the memory that they were given. They may spoil
-// what they may write; they get no more rights than were granted, and leave nothing behind.
+// what they may write; they get no more rights than were granted, and leave nothing behind, neither
+// to this life of the node nor to one that finds their pins in files.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,7 +9,9 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/check.h"
@@ -17,6 +20,7 @@
 #include "tests/fuzz/byte_feed.h"
 #include "tests/fuzz/sockets.h"
 #include "transport/frame.h"
+#include "transport/shm/orphan_pins.h"
 #include "transport/shm/pin_page.h"
 #include "transport/shm/shm_server.h"
 #include "transport/stream/connect.h"
@@ -31,6 +35,7 @@ constexpr uint64_t kSegmentBytes = 64 * 1024;
 constexpr Incarnation kIncarnation{1};
 constexpr uint64_t kLengths[] = {kPartHeaderBytes, 192, 20'000, kSegmentBytes};
 constexpr int kTurnsMax = 100'000;
+constexpr uint32_t kPinSlots = 3;
 
 ConstBytes AsBytes(absl::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
@@ -40,11 +45,15 @@ class Scene {
  public:
   explicit Scene(ByteFeed& feed)
       : feed_(feed), target_(kIncarnation, {kSegmentBytes, kSegmentBytes}) {
-    static const TempDir dir;
+    static const TempDir dir{kTmpfs};
     ShmServerOptions options;
     options.socket_path = dir.path() + "/node.sock";
-    options.pin_slots = 3;
-    options.mapped_writers = !feed_.OneIn(8);
+    options.pin_slots = kPinSlots;
+    const size_t kind = feed_.Below(8);
+    options.mapped_writers = kind % 4 != 3;
+    stops_first_ = kind % 2 != 0;
+    pins_are_files_ = kind >= 4;
+    if (pins_are_files_) pins_dir_ = options.pins_dir = dir.path() + "/pins";
     std::vector<ShmSegment> segments;
     for (uint32_t i = 0; i < target_.segment_count(); ++i) {
       segments.push_back({SegmentId{i}, target_.segment_fd(i), target_.segment_bytes(i)});
@@ -56,7 +65,9 @@ class Scene {
     limits_.claims_max = 3;
   }
   ~Scene() {
+    if (pins_are_files_ && stops_first_) LookAsTheNextLife();
     for (Peer& peer : peers_) Leave(peer);
+    MP_CHECK(!pins_are_files_ || std::filesystem::is_empty(pins_dir_), "a page of pins is left");
     MP_CHECK(target_.open_claims() == 0, "a claim outlives its connection");
     MP_CHECK(target_.viewer_count() == 0, "pins outlive their connection");
     MP_CHECK(counters_.connections_open.value() == 0, "a connection that is not counted out");
@@ -166,6 +177,29 @@ class Scene {
     peer.sockets.Say(bytes, descriptors);
   }
 
+  // This life stops, and its peers go on with what they were given.
+  void LookAsTheNextLife() {
+    backend_->WillStop();
+    size_t held = 0;
+    for (Peer& peer : peers_) {
+      if (peer.connection == nullptr) continue;
+      peer.connection.reset();
+      held += peer.memory.empty() ? 0 : 1;
+    }
+    const Generation claimed{7};
+    auto orphans = AdoptPinPages(pins_dir_, {claimed});
+    MP_CHECK(orphans.ok(), "pins that cannot be adopted", orphans.status().ToString());
+    MP_CHECK(orphans->size() == held, "pages in use", orphans->size());
+    for (const auto& pins : *orphans) {
+      for (uint64_t i = 0; i < 7; ++i) pins->Holds(Generation{i});
+      MP_CHECK(!pins->has_ended() && pins->Holds(claimed), "a writer that is forgotten");
+    }
+    for (Peer& peer : peers_) peer.memory.clear();
+    for (const auto& pins : *orphans) {
+      MP_CHECK(pins->has_ended() && !pins->Holds(claimed), "pins outlive their client");
+    }
+  }
+
   Generation AnyGeneration() { return Generation{1 + feed_.Below(6)}; }
   Extent Place() {
     Extent extent{SegmentId{static_cast<uint32_t>(feed_.Below(2))}, 0, feed_.OneOf(kLengths)};
@@ -219,7 +253,7 @@ class Scene {
     const size_t place = feed_.OneIn(2) ? kPinSlotsAt : 4 * feed_.Below(20);
     MP_CHECK(pwrite(peer.memory[at].get(), value.data(), value.size(), static_cast<off_t>(place)) ==
                      static_cast<ssize_t>(value.size()) ||
-                 place + value.size() > PinPageBytes(3),
+                 place + value.size() > PinPageBytes(kPinSlots),
              "pins that cannot be set");
   }
 
@@ -232,10 +266,17 @@ class Scene {
         pwrite(peer.memory[at].get(), bytes.data(), bytes.size(), 64 * feed_.Byte());
   }
 
-  // Rights that no peer has: to write what was given for reading, to cut anything short.
+  // Rights that no peer has: to write what was given for reading, to cut anything short. A page of
+  // pins in a file it may cut short, or make longer than any page is.
   void Overreach(Peer& peer) {
     if (peer.memory.empty()) return;
     const size_t at = feed_.Below(peer.memory.size());
+    if (pins_are_files_ && at == target_.segment_count()) {
+      constexpr off_t kPageLengths[] = {0, 8, 63, 71, PinPageBytes(kPinSlots), 1 << 20};
+      MP_CHECK(ftruncate(peer.memory[at].get(), feed_.OneOf(kPageLengths)) == 0,
+               "a peer's own page");
+      return;
+    }
     MP_CHECK(ftruncate(peer.memory[at].get(), 0) != 0, "memory that a peer cuts short", at);
     if (at >= target_.segment_count()) return;
     MP_CHECK(pwrite(peer.memory[at].get(), "x", 1, 0) < 0, "a reader that writes");
@@ -243,6 +284,9 @@ class Scene {
 
   ByteFeed& feed_;
   FakeTarget target_;
+  bool pins_are_files_ = false;
+  bool stops_first_ = false;  // the node, before its peers go
+  std::string pins_dir_;
   const SteadyClock clock_;
   StreamServerLimits limits_;
   IoCounters counters_;

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,15 +12,11 @@
 #include "common/error.h"
 #include "common/status_macros.h"
 #include "transport/shm/fork_epoch.h"
+#include "transport/stream/socket.h"
 #include "transport/wire_bytes.h"
 
 namespace moonpool::transport {
 namespace {
-
-constexpr uint32_t kMagic = 0x4e50504d;  // "MPPN"
-constexpr size_t kSlotCountAt = 4;
-constexpr size_t kHighWaterAt = 8;
-constexpr size_t kClosedAt = 12;
 
 std::atomic_ref<uint32_t> Word(const Mapping& mapping, size_t at) {
   return std::atomic_ref<uint32_t>(*reinterpret_cast<uint32_t*>(mapping.bytes().data() + at));
@@ -32,35 +27,31 @@ std::atomic_ref<uint64_t> SlotWord(const Mapping& mapping, uint32_t slot) {
   return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(at));
 }
 
+class MemoryPinPage final : public PinPage {
+ public:
+  MemoryPinPage(UniqueFd fd, Mapping mapping, uint32_t slots)
+      : fd_(std::move(fd)), mapping_(std::move(mapping)), slots_(slots) {}
+
+  int fd() const override { return fd_.get(); }
+  bool Holds(Generation generation) const override;
+  void Close() override { Word(mapping_, kPinsClosedAt).store(1, std::memory_order_release); }
+
+ private:
+  const UniqueFd fd_;
+  const Mapping mapping_;
+  const uint32_t slots_;
+};
+
+bool MemoryPinPage::Holds(Generation generation) const {
+  const uint32_t used =
+      std::min(Word(mapping_, kPinHighWaterAt).load(std::memory_order_seq_cst), slots_);
+  for (uint32_t i = 0; i < used; ++i) {
+    if (SlotWord(mapping_, i).load(std::memory_order_seq_cst) == generation.value) return true;
+  }
+  return false;
+}
+
 }  // namespace
-
-Mapping::~Mapping() {
-  if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
-}
-
-absl::StatusOr<Mapping> Mapping::Map(int fd, uint64_t bytes, bool writable) {
-  Mapping mapping;
-  if (bytes == 0) return mapping;
-  if (!IsSealedAgainstShrinking(fd)) {
-    return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame,
-                     "the memory that is to be mapped could be cut short by others");
-  }
-  struct stat file {};
-  if (fstat(fd, &file) != 0 || static_cast<uint64_t>(file.st_size) < bytes) {
-    return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame,
-                     absl::StrCat("file of ", file.st_size, " bytes is to be mapped for ", bytes));
-  }
-  void* memory = mmap(nullptr, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ,
-                      MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (memory == MAP_FAILED) return SocketError("map shared memory", errno);
-  mapping.bytes_ = MutableBytes(static_cast<std::byte*>(memory), bytes);
-  return mapping;
-}
-
-bool IsSealedAgainstShrinking(int fd) {
-  const int seals = fcntl(fd, F_GET_SEALS);
-  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
-}
 
 absl::StatusOr<std::unique_ptr<PinPage>> PinPage::Create(uint32_t slots) {
   UniqueFd fd(memfd_create("moonpool-pins", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -69,30 +60,20 @@ absl::StatusOr<std::unique_ptr<PinPage>> PinPage::Create(uint32_t slots) {
     return SocketError("create a page of pins", errno);
   }
   ASSIGN_OR_RETURN(Mapping mapping, Mapping::Map(fd.get(), PinPageBytes(slots), true));
-  StoreAs<uint32_t>(mapping.bytes().data(), kMagic);
-  StoreAs<uint32_t>(mapping.bytes().data() + kSlotCountAt, slots);
-  return std::make_unique<PinPage>(std::move(fd), std::move(mapping), slots);
+  StoreAs<uint32_t>(mapping.bytes().data(), kPinMagic);
+  StoreAs<uint32_t>(mapping.bytes().data() + kPinSlotCountAt, slots);
+  return std::make_unique<MemoryPinPage>(std::move(fd), std::move(mapping), slots);
 }
 
-bool PinPage::Holds(Generation generation) const {
-  const uint32_t used =
-      std::min(Word(mapping_, kHighWaterAt).load(std::memory_order_seq_cst), slots_);
-  for (uint32_t i = 0; i < used; ++i) {
-    if (SlotWord(mapping_, i).load(std::memory_order_seq_cst) == generation.value) return true;
-  }
-  return false;
-}
-
-void PinPage::Close() { Word(mapping_, kClosedAt).store(1, std::memory_order_release); }
-
-absl::StatusOr<std::unique_ptr<PinSlots>> PinSlots::Map(int fd, uint32_t slots) {
+absl::StatusOr<std::unique_ptr<PinSlots>> PinSlots::Map(int fd, uint32_t slots,
+                                                        const FileTrust& trust) {
   if (slots == 0 || slots > kPinSlotsMax) {
     return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame,
                      absl::StrCat("impossible number of pin slots: ", slots));
   }
-  ASSIGN_OR_RETURN(Mapping mapping, Mapping::Map(fd, PinPageBytes(slots), true));
-  if (LoadAs<uint32_t>(mapping.bytes().data()) != kMagic ||
-      LoadAs<uint32_t>(mapping.bytes().data() + kSlotCountAt) != slots) {
+  ASSIGN_OR_RETURN(Mapping mapping, Mapping::Map(fd, PinPageBytes(slots), true, trust));
+  if (LoadAs<uint32_t>(mapping.bytes().data()) != kPinMagic ||
+      LoadAs<uint32_t>(mapping.bytes().data() + kPinSlotCountAt) != slots) {
     return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame, "not a page of pins");
   }
   return std::make_unique<PinSlots>(std::move(mapping), slots);
@@ -125,7 +106,7 @@ absl::StatusOr<uint32_t> PinSlots::Acquire(Generation generation) {
     }
     rest = ((head >> 32) + 1) << 32 | next_[slot].load(std::memory_order_relaxed);
   } while (!free_.compare_exchange_weak(head, rest, std::memory_order_acq_rel));
-  auto high_water = Word(mapping_, kHighWaterAt);
+  auto high_water = Word(mapping_, kPinHighWaterAt);
   uint32_t used = high_water.load(std::memory_order_seq_cst);
   while (used <= slot && !high_water.compare_exchange_weak(used, slot + 1)) {
   }
@@ -146,7 +127,7 @@ void PinSlots::Release(uint32_t slot) {
 
 bool PinSlots::is_closed() const {
   return ForkEpoch() != fork_epoch_ ||
-         Word(mapping_, kClosedAt).load(std::memory_order_acquire) != 0;
+         Word(mapping_, kPinsClosedAt).load(std::memory_order_acquire) != 0;
 }
 
 std::atomic_ref<uint64_t> PinSlots::Slot(uint32_t slot) { return SlotWord(mapping_, slot); }

@@ -1,7 +1,7 @@
 // The page in which one client process pins the generations it views: shared memory between the
 // node, which scans it, and the client, which writes it.
 //
-// Little-endian, one memfd per connection:
+// Little-endian, one memfd or file (pin_file.h) per connection:
 //     0  u32  magic "MPPN"
 //     4  u32  number of slots
 //     8  u32  slots below this have ever been used (raised by the client)
@@ -22,7 +22,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/types.h"
-#include "transport/stream/socket.h"
+#include "common/unique_fd.h"
+#include "transport/shm/mapping.h"
 #include "transport/target.h"
 
 namespace moonpool::transport {
@@ -31,45 +32,24 @@ inline constexpr uint32_t kPinSlotsMax = 65536;
 inline constexpr size_t kPinSlotsAt = 64;
 inline constexpr size_t PinPageBytes(uint32_t slots) { return kPinSlotsAt + 8 * size_t{slots}; }
 
-// A mapping that is undone with its owner. Move-only.
-class Mapping {
- public:
-  Mapping() = default;
-  Mapping(Mapping&& other) noexcept { *this = std::move(other); }
-  Mapping& operator=(Mapping&& other) noexcept {
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~Mapping();
-  // Shared. UNAVAILABLE/BAD_FRAME when the file behind `fd` is shorter than `bytes`, or could
-  // become so: touching what is beyond its end would kill the process.
-  static absl::StatusOr<Mapping> Map(int fd, uint64_t bytes, bool writable);
-  MutableBytes bytes() const { return bytes_; }
-
- private:
-  MutableBytes bytes_;
-};
-
-// Whether the file is a memfd that keeps its length, whatever others do who have it open.
-bool IsSealedAgainstShrinking(int fd);
+inline constexpr uint32_t kPinMagic = 0x4e50504d;  // "MPPN"
+inline constexpr size_t kPinSlotCountAt = 4;
+inline constexpr size_t kPinHighWaterAt = 8;
+inline constexpr size_t kPinsClosedAt = 12;
 
 // The node's end. Thread-safe.
-class PinPage final : public ViewPins {
+class PinPage : public ViewPins {
  public:
-  // The memfd cannot change its size: a client cannot pull it from under the node.
+  // In a memfd that cannot change its size: a client cannot pull it from under the node.
   static absl::StatusOr<std::unique_ptr<PinPage>> Create(uint32_t slots);
-  PinPage(UniqueFd fd, Mapping mapping, uint32_t slots)
-      : fd_(std::move(fd)), mapping_(std::move(mapping)), slots_(slots) {}
 
-  int fd() const { return fd_.get(); }
-  bool Holds(Generation generation) const override;
+  // For the client.
+  virtual int fd() const = 0;
   // Tells the client that its pins hold no longer.
-  void Close();
-
- private:
-  const UniqueFd fd_;
-  const Mapping mapping_;
-  const uint32_t slots_;
+  virtual void Close() = 0;
+  // The node stops, and its client goes on. A page that can be found again is left to the next
+  // life; a memfd cannot.
+  virtual void LeaveToNextLife() {}
 };
 
 // The client's end. Thread-safe and lock-free: a stack of free slots, so that few pins use few
@@ -77,7 +57,8 @@ class PinPage final : public ViewPins {
 // is closed, and releasing does nothing.
 class PinSlots {
  public:
-  static absl::StatusOr<std::unique_ptr<PinSlots>> Map(int fd, uint32_t slots);
+  static absl::StatusOr<std::unique_ptr<PinSlots>> Map(int fd, uint32_t slots,
+                                                       const FileTrust& trust = {});
   PinSlots(Mapping mapping, uint32_t slots);
 
   // RESOURCE_EXHAUSTED/LIMIT_REACHED when every slot is taken; FAILED_PRECONDITION in a child.

@@ -3,32 +3,59 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "common/error.h"
 #include "common/testing/status_matchers.h"
+#include "common/testing/temp_dir.h"
+#include "transport/shm/pin_file.h"
 
 namespace moonpool::transport {
 namespace {
 
 Generation Gen(uint32_t counter) { return Generation::Of(Term{1}, counter); }
 
-struct PinPageTest : testing::Test {
+// Both ways to keep a page.
+struct PinPageTest : testing::TestWithParam<bool> {
   void SetUp() override {
-    ASSERT_OK_AND_ASSIGN(node, PinPage::Create(kSlots));
-    ASSERT_OK_AND_ASSIGN(client, PinSlots::Map(node->fd(), kSlots));
+    node = NewPage();
+    ASSERT_NE(node, nullptr);
+    ASSERT_OK_AND_ASSIGN(client, PinSlots::Map(node->fd(), kSlots, kFromUs));
   }
-  static constexpr uint32_t kSlots = 100;
+  static bool is_file() { return GetParam(); }
+  std::unique_ptr<PinPage> NewPage() const {
+    auto page = is_file() ? PinFile::Create(dir.path(), kSlots) : PinPage::Create(kSlots);
+    EXPECT_THAT(page, IsOk());
+    return page.ok() ? *std::move(page) : nullptr;
+  }
+  size_t FilesThere() const {
+    const std::filesystem::directory_iterator files(dir.path());
+    return static_cast<size_t>(std::distance(begin(files), end(files)));
+  }
+
+  static constexpr uint32_t kSlots = 1200;  // a file of them is read in several pieces
+  const FileTrust kFromUs = {.giver = geteuid()};
+  const TempDir dir{kTmpfs};
   std::unique_ptr<PinPage> node;
   std::unique_ptr<PinSlots> client;
 };
 
-TEST_F(PinPageTest, NodeSeesWhatTheClientPins) {
+INSTANTIATE_TEST_SUITE_P(Kinds, PinPageTest, testing::Bool(), [](const auto& kind) {
+  return std::string(kind.param ? "File" : "Memory");
+});
+
+TEST_P(PinPageTest, NodeSeesWhatTheClientPins) {
   ASSERT_OK_AND_ASSIGN(const uint32_t a, client->Acquire(Gen(1)));
   ASSERT_OK_AND_ASSIGN(const uint32_t b, client->Acquire(Gen(2)));
   ASSERT_OK_AND_ASSIGN(const uint32_t c, client->Acquire(Gen(1)));
@@ -42,7 +69,7 @@ TEST_F(PinPageTest, NodeSeesWhatTheClientPins) {
   client->Release(b);
 }
 
-TEST_F(PinPageTest, EverySlotIsUsedThenRefusedThenUsedAgain) {
+TEST_P(PinPageTest, EverySlotIsUsedThenRefusedThenUsedAgain) {
   std::vector<uint32_t> slots;
   for (uint32_t i = 1; i <= kSlots; ++i) {
     ASSERT_OK_AND_ASSIGN(const uint32_t slot, client->Acquire(Gen(i)));
@@ -56,7 +83,7 @@ TEST_F(PinPageTest, EverySlotIsUsedThenRefusedThenUsedAgain) {
   EXPECT_THAT(client->Acquire(Gen(999)), IsOk());
 }
 
-TEST_F(PinPageTest, AForkedChildLeavesTheParentsPinsAlone) {
+TEST_P(PinPageTest, AForkedChildLeavesTheParentsPinsAlone) {
   ASSERT_OK_AND_ASSIGN(const uint32_t slot, client->Acquire(Gen(1)));
   const pid_t child = fork();
   ASSERT_GE(child, 0);
@@ -74,12 +101,47 @@ TEST_F(PinPageTest, AForkedChildLeavesTheParentsPinsAlone) {
   EXPECT_FALSE(node->Holds(Gen(1)));
 }
 
-TEST_F(PinPageTest, ClientCannotShrinkThePageUnderTheNode) {
-  EXPECT_NE(ftruncate(node->fd(), 0), 0);
-  EXPECT_NE(ftruncate(node->fd(), 1 << 20), 0);
+TEST_P(PinPageTest, ClientCannotShrinkThePageUnderTheNode) {
+  ASSERT_OK_AND_ASSIGN(const uint32_t slot, client->Acquire(Gen(1)));
+  if (!is_file()) {
+    EXPECT_NE(ftruncate(node->fd(), 0), 0);
+    EXPECT_NE(ftruncate(node->fd(), 1 << 20), 0);
+    EXPECT_TRUE(node->Holds(Gen(1)));
+    client->Release(slot);
+    return;
+  }
+  // A file it can, and loses its pins.
+  for (const off_t bytes : {1 << 20, 64 + 8, 64, 63, 8, 0}) {
+    ASSERT_EQ(ftruncate(node->fd(), bytes), 0);
+    EXPECT_EQ(node->Holds(Gen(1)), bytes >= 64 + 8) << bytes;
+    EXPECT_FALSE(node->Holds(Gen(2)));
+  }
+  node->Close();
+  EXPECT_FALSE(node->Holds(Gen(1)));
 }
 
-TEST_F(PinPageTest, ScribblingClientCannotLeadTheNodeOutOfThePage) {
+// Where the page is read in pieces, and up to where it is used.
+TEST_P(PinPageTest, APinIsSeenInWhateverSlot) {
+  for (uint32_t i = 0; i < kSlots; ++i) {
+    ASSERT_OK_AND_ASSIGN(const uint32_t slot, client->Acquire(Gen(i + 1)));
+    ASSERT_EQ(slot, i);
+    ASSERT_TRUE(node->Holds(Gen(i + 1))) << i;
+  }
+  EXPECT_FALSE(node->Holds(Gen(kSlots + 1)));
+}
+
+TEST_P(PinPageTest, TheFileIsRemovedWithItsConnectionUnlessTheNextLifeIsToFindIt) {
+  EXPECT_EQ(FilesThere(), is_file() ? 1u : 0u);
+  auto other = NewPage();
+  EXPECT_EQ(FilesThere(), is_file() ? 2u : 0u);
+  other.reset();
+  EXPECT_EQ(FilesThere(), is_file() ? 1u : 0u);
+  node->LeaveToNextLife();
+  node.reset();
+  EXPECT_EQ(FilesThere(), is_file() ? 1u : 0u);
+}
+
+TEST_P(PinPageTest, ScribblingClientCannotLeadTheNodeOutOfThePage) {
   void* page =
       mmap(nullptr, PinPageBytes(kSlots), PROT_READ | PROT_WRITE, MAP_SHARED, node->fd(), 0);
   ASSERT_NE(page, MAP_FAILED);
@@ -88,39 +150,25 @@ TEST_F(PinPageTest, ScribblingClientCannotLeadTheNodeOutOfThePage) {
   munmap(page, PinPageBytes(kSlots));
 }
 
-TEST_F(PinPageTest, CloseIsSeenByTheClient) {
+TEST_P(PinPageTest, CloseIsSeenByTheClient) {
   EXPECT_FALSE(client->is_closed());
   node->Close();
   EXPECT_TRUE(client->is_closed());
 }
 
-TEST_F(PinPageTest, WrongPagesAreRefused) {
+TEST_P(PinPageTest, WrongPagesAreRefused) {
   const UniqueFd short_file(memfd_create("short", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(fcntl(short_file.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
   EXPECT_FALSE(PinSlots::Map(short_file.get(), kSlots).ok());
   ASSERT_EQ(ftruncate(short_file.get(), 1 << 20), 0);
   EXPECT_FALSE(PinSlots::Map(short_file.get(), kSlots).ok());
-  EXPECT_FALSE(PinSlots::Map(node->fd(), kSlots + 1).ok());
-  EXPECT_FALSE(PinSlots::Map(node->fd(), 0).ok());
-  EXPECT_FALSE(PinSlots::Map(node->fd(), UINT32_MAX).ok());
+  EXPECT_TRUE(PinSlots::Map(node->fd(), kSlots, kFromUs).ok());
+  EXPECT_FALSE(PinSlots::Map(node->fd(), kSlots + 1, kFromUs).ok());
+  EXPECT_FALSE(PinSlots::Map(node->fd(), 0, kFromUs).ok());
+  EXPECT_FALSE(PinSlots::Map(node->fd(), UINT32_MAX, kFromUs).ok());
 }
 
-// Whoever cut the file short would kill all who have it mapped.
-TEST_F(PinPageTest, MemoryThatCouldBeCutShortIsNotMapped) {
-  constexpr uint64_t kBytes = 1 << 20;
-  const UniqueFd file(memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  ASSERT_EQ(ftruncate(file.get(), kBytes), 0);
-  for (const bool writable : {false, true}) {
-    EXPECT_THAT(Mapping::Map(file.get(), kBytes, writable),
-                Fails(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame));
-  }
-  ASSERT_EQ(fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
-  EXPECT_THAT(Mapping::Map(file.get(), kBytes, /*writable=*/true), IsOk());
-  EXPECT_THAT(Mapping::Map(file.get(), kBytes + 1, /*writable=*/true),
-              Fails(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame));
-}
-
-TEST_F(PinPageTest, ThreadsNeverShareASlot) {
+TEST_P(PinPageTest, ThreadsNeverShareASlot) {
   std::vector<std::atomic<int>> holders(kSlots);
   std::vector<std::thread> threads;
   for (uint32_t t = 0; t < 4; ++t) {
@@ -136,6 +184,29 @@ TEST_F(PinPageTest, ThreadsNeverShareASlot) {
   }
   for (std::thread& thread : threads) thread.join();
   for (uint32_t t = 0; t < 4; ++t) EXPECT_FALSE(node->Holds(Gen(t + 1)));
+}
+
+TEST(PinFileTest, TheFolderIsOnTmpfsAndNobodyElseMayWriteIt) {
+  const TempDir dir{kTmpfs};
+  const std::string pins = dir.path() + "/pins";
+  EXPECT_THAT(PreparePinsFolder(pins), IsOk());
+  EXPECT_THAT(PreparePinsFolder(pins), IsOk());
+  const auto is_refused = Fails(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument);
+  ASSERT_EQ(chmod(pins.c_str(), 0770), 0);
+  EXPECT_THAT(PreparePinsFolder(pins), is_refused);
+  ASSERT_EQ(chmod(pins.c_str(), 0700), 0);
+  const std::string link = dir.path() + "/link";
+  ASSERT_EQ(symlink(pins.c_str(), link.c_str()), 0);
+  EXPECT_THAT(PreparePinsFolder(link), is_refused);
+  EXPECT_THAT(PreparePinsFolder(dir.path() + "/no/folder"), is_refused);
+  EXPECT_THAT(PreparePinsFolder("/proc/self"), is_refused);
+}
+
+TEST(PinFileTest, NoPageWithoutItsFolder) {
+  const TempDir dir{kTmpfs};
+  const absl::Status failed = PinFile::Create(dir.path() + "/gone", 10).status();
+  EXPECT_THAT(failed, Fails(absl::StatusCode::kUnavailable, ErrorReason::kLimitReached));
+  EXPECT_FALSE(DetailOf(failed)->hint.empty());
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "common/log.h"
@@ -15,16 +17,26 @@
 namespace moonpool::transport {
 namespace {
 
+struct Kind {
+  bool mapped_writes = true;
+  bool survives_node = false;  // pool and pins are files
+};
+
 class ShmUnderTest final : public BackendUnderTest {
  public:
-  explicit ShmUnderTest(bool mapped_writes) : mapped_writes_(mapped_writes) {}
+  explicit ShmUnderTest(const Kind& kind) : kind_(kind) {}
 
   Traits traits() const override {
     return {.has_views = true,
-            .has_mapped_writers = mapped_writes_,
+            .has_mapped_writers = kind_.mapped_writes,
             .crosses_processes = true,
             .has_sockets = true,
             .is_threaded = true};
+  }
+  // Made with the first scene: a client that is killed leaves no folder behind.
+  std::string pool_folder() override {
+    if (!kind_.survives_node) return {};
+    return pool_dir_.emplace(kTmpfs).path();
   }
   std::unique_ptr<Server> MakeServer(FakeTarget& target) override {
     std::vector<ShmSegment> segments;
@@ -33,12 +45,13 @@ class ShmUnderTest final : public BackendUnderTest {
     }
     ShmServerOptions options;
     options.socket_path = dir_.path() + "/node.sock";
+    if (kind_.survives_node) options.pins_dir = pool_dir_->path() + "/pins";
     return NewShmServer(target, segments, options, clock_, Logger::Null());
   }
   std::unique_ptr<Transport> MakeTransport(const ClientOptions& options) override {
     ShmClientOptions shm;
     shm.host_id = "host";
-    shm.mapped_writes = mapped_writes_;
+    shm.mapped_writes = kind_.mapped_writes;
     if (options.outstanding_ops_max) shm.outstanding_ops_max = *options.outstanding_ops_max;
     return NewShmTransport(shm, clock_);
   }
@@ -77,16 +90,21 @@ class ShmUnderTest final : public BackendUnderTest {
   Waiter& waiter() override { return waiter_; }
 
  private:
-  const bool mapped_writes_;
+  const Kind kind_;
   TempDir dir_;
+  std::optional<TempDir> pool_dir_;
   SteadyClock clock_;
   PollWaiter waiter_{clock_};
 };
 
-[[maybe_unused]] const bool mapped_registered = RegisterTransportConformance(
-    "ShmMapped", [] { return std::make_unique<ShmUnderTest>(/*mapped_writes=*/true); });
-[[maybe_unused]] const bool streamed_registered = RegisterTransportConformance(
-    "ShmStreamed", [] { return std::make_unique<ShmUnderTest>(/*mapped_writes=*/false); });
+bool Register(const std::string& name, const Kind& kind) {
+  return RegisterTransportConformance(name,
+                                      [kind] { return std::make_unique<ShmUnderTest>(kind); });
+}
+
+[[maybe_unused]] const bool mapped_registered = Register("ShmMapped", {});
+[[maybe_unused]] const bool streamed_registered = Register("ShmStreamed", {.mapped_writes = false});
+[[maybe_unused]] const bool files_registered = Register("ShmFiles", {.survives_node = true});
 
 }  // namespace
 }  // namespace moonpool::transport

@@ -15,6 +15,8 @@ namespace {
 
 // A view is given when the connection was seen alive no longer ago than this: looking costs a
 // system call, and a node that was killed needs far longer until its next life gives bytes away.
+// Where that life keeps the pool it also reads the pins before it gives any: a view that is taken
+// after the node has died is seen, as one that was taken before.
 constexpr absl::Duration kAliveFor = absl::Milliseconds(1);
 
 absl::Status NotThere(Generation generation) {
@@ -32,7 +34,11 @@ class ShmView final : public PinnedPart {
 
   const PartHeader& header() const override { return header_; }
   ConstBytes payload() const override { return payload_; }
-  bool still_pinned() const override { return peer_->IsAlive(); }
+  bool still_pinned() const override {
+    // What the caller has read was loaded before the connection is looked at.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return peer_->IsAlive();
+  }
 
  private:
   const std::shared_ptr<ShmPeer> peer_;
@@ -46,28 +52,29 @@ class ShmView final : public PinnedPart {
 absl::StatusOr<std::shared_ptr<ShmPeer>> ShmPeer::Connect(const SocketAddress& address,
                                                           const HelloRequest& hello,
                                                           const ConnectDeadline& deadline,
-                                                          const Clock& clock) {
+                                                          const Clock& clock,
+                                                          absl::Span<const uint32_t> trusted_uids) {
   ASSIGN_OR_RETURN(UniqueFd fd, NewStreamSocket(AF_UNIX));
   RETURN_IF_ERROR(ConnectUnix(fd.get(), address, deadline));
-  return ShakeHands(std::move(fd), hello, deadline, clock);
+  return ShakeHands(std::move(fd), hello, deadline, clock, trusted_uids);
 }
 
-absl::StatusOr<std::shared_ptr<ShmPeer>> ShmPeer::ShakeHands(UniqueFd socket,
-                                                             const HelloRequest& hello,
-                                                             const ConnectDeadline& deadline,
-                                                             const Clock& clock) {
+absl::StatusOr<std::shared_ptr<ShmPeer>> ShmPeer::ShakeHands(
+    UniqueFd socket, const HelloRequest& hello, const ConnectDeadline& deadline, const Clock& clock,
+    absl::Span<const uint32_t> trusted_uids) {
   ASSIGN_OR_RETURN(const ReceivedMemory memory,
                    ReceiveMemory(socket.get(), hello, deadline, clock));
-  ASSIGN_OR_RETURN(auto pins, PinSlots::Map(memory.pins.get(), memory.answer.pin_slots));
+  const FileTrust trust{.giver = PeerUser(socket.get()), .trusted_uids = trusted_uids};
+  ASSIGN_OR_RETURN(auto pins, PinSlots::Map(memory.pins.get(), memory.answer.pin_slots, trust));
   auto peer = std::make_shared<ShmPeer>(std::move(socket), std::move(pins), clock);
   for (size_t i = 0; i < memory.answer.segments.size(); ++i) {
     const MappedSegment& segment = memory.answer.segments[i];
     Segment mapped{.id = segment.id, .readable = {}, .writable = {}};
-    ASSIGN_OR_RETURN(mapped.readable,
-                     Mapping::Map(memory.read_only[i].get(), segment.bytes, /*writable=*/false));
+    ASSIGN_OR_RETURN(mapped.readable, Mapping::Map(memory.read_only[i].get(), segment.bytes,
+                                                   /*writable=*/false, trust));
     if (!memory.writable.empty()) {
-      ASSIGN_OR_RETURN(mapped.writable,
-                       Mapping::Map(memory.writable[i].get(), segment.bytes, /*writable=*/true));
+      ASSIGN_OR_RETURN(mapped.writable, Mapping::Map(memory.writable[i].get(), segment.bytes,
+                                                     /*writable=*/true, trust));
     }
     peer->segments_.push_back(std::move(mapped));
   }

@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/clock.h"
 #include "common/types.h"
 #include "transport/channel.h"
 #include "transport/shm/handshake.h"
+#include "transport/shm/mapping.h"
 #include "transport/shm/pin_page.h"
 #include "transport/stream/client_stream.h"
 #include "transport/stream/connect.h"
@@ -22,15 +24,16 @@ namespace moonpool::transport {
 
 class ShmPeer final : public MappedPool, public std::enable_shared_from_this<ShmPeer> {
  public:
+  // `trusted_uids` as in ShmClientOptions.
   static absl::StatusOr<std::shared_ptr<ShmPeer>> Connect(const SocketAddress& address,
                                                           const HelloRequest& hello,
                                                           const ConnectDeadline& deadline,
-                                                          const Clock& clock);
+                                                          const Clock& clock,
+                                                          absl::Span<const uint32_t> trusted_uids);
   // The same on a socket that is connected already.
-  static absl::StatusOr<std::shared_ptr<ShmPeer>> ShakeHands(UniqueFd socket,
-                                                             const HelloRequest& hello,
-                                                             const ConnectDeadline& deadline,
-                                                             const Clock& clock);
+  static absl::StatusOr<std::shared_ptr<ShmPeer>> ShakeHands(
+      UniqueFd socket, const HelloRequest& hello, const ConnectDeadline& deadline,
+      const Clock& clock, absl::Span<const uint32_t> trusted_uids);
   ShmPeer(UniqueFd socket, std::unique_ptr<PinSlots> pins, const Clock& clock);
 
   // Header and payload; empty when the extent is not in the mapping.
@@ -54,6 +57,8 @@ class ShmPeer final : public MappedPool, public std::enable_shared_from_this<Shm
   bool WasAliveLately() const;
 
   const UniqueFd socket_;
+  // Outlives the mapped segments: the node's next life takes it that who has let go of the page of
+  // pins has let go of the pool.
   const std::unique_ptr<PinSlots> pins_;
   const Clock& clock_;
   std::vector<Segment> segments_;  // constant after Connect

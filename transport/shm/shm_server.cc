@@ -4,12 +4,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
 #include "common/status_macros.h"
+#include "transport/shm/mapping.h"
+#include "transport/shm/pin_file.h"
 #include "transport/shm/pin_page.h"
 #include "transport/stream/stream_server.h"
 
@@ -23,19 +26,25 @@ absl::Status BadOption(absl::string_view what) {
 // Holds what the peer may use, until its socket has closed.
 class ShmSession final : public PeerSession {
  public:
-  ShmSession(Target& target, bool is_mapped_writer, std::unique_ptr<PinPage> pins)
-      : target_(target), is_mapped_writer_(is_mapped_writer), pins_(std::move(pins)) {
+  ShmSession(Target& target, const std::atomic<bool>& is_stopping, bool is_mapped_writer,
+             std::unique_ptr<PinPage> pins)
+      : target_(target),
+        is_stopping_(is_stopping),
+        is_mapped_writer_(is_mapped_writer),
+        pins_(std::move(pins)) {
     if (pins_ != nullptr) target_.AttachViewer(pins_.get());
   }
   ~ShmSession() override {
     if (pins_ == nullptr) return;
     pins_->Close();
+    if (is_stopping_.load(std::memory_order_relaxed)) pins_->LeaveToNextLife();
     target_.DetachViewer(pins_.get());
   }
   bool is_mapped_writer() const override { return is_mapped_writer_; }
 
  private:
   Target& target_;
+  const std::atomic<bool>& is_stopping_;
   const bool is_mapped_writer_;
   const std::unique_ptr<PinPage> pins_;
 };
@@ -46,6 +55,7 @@ class ShmBackend final : public StreamBackend {
       : target_(target), segments_(std::move(segments)), options_(options) {}
 
   absl::StatusOr<UniqueFd> Listen() override;
+  void WillStop() override { is_stopping_.store(true, std::memory_order_relaxed); }
   void Retire() override;
   void Prepare(int) override {}
   absl::StatusOr<std::unique_ptr<PeerSession>> Admit(int fd, const HelloRequest& hello,
@@ -62,6 +72,7 @@ class ShmBackend final : public StreamBackend {
   const ShmServerOptions options_;
   std::vector<UniqueFd> read_only_;  // the segments once more, for readers
   ino_t socket_inode_ = 0;
+  std::atomic<bool> is_stopping_{false};
 };
 
 absl::Status ShmBackend::CheckOptions() const {
@@ -69,14 +80,13 @@ absl::Status ShmBackend::CheckOptions() const {
     return BadOption(absl::StrCat("more than ", kMappedSegmentsMax, " segments to map"));
   }
   for (const ShmSegment& segment : segments_) {
-    if (!IsSealedAgainstShrinking(segment.fd)) {
-      return BadOption("a segment is no memfd that is sealed against shrinking");
-    }
+    const absl::Status kept = CheckKeepsItsLength(segment.fd, {.giver = geteuid()});
+    if (!kept.ok()) return BadOption(absl::StrCat("no client would map it: ", kept.message()));
   }
   if (options_.pin_slots < 1 || options_.pin_slots > kPinSlotsMax) {
     return BadOption("pin_slots is out of its range");
   }
-  return absl::OkStatus();
+  return options_.pins_dir.empty() ? absl::OkStatus() : PreparePinsFolder(options_.pins_dir);
 }
 
 absl::Status ShmBackend::OpenReadOnly() {
@@ -140,17 +150,15 @@ void ShmBackend::Retire() {
 absl::StatusOr<std::unique_ptr<PeerSession>> ShmBackend::Admit(int fd, const HelloRequest& hello,
                                                                HelloAnswer* answer,
                                                                std::vector<int>* descriptors) {
-  ucred peer{};
-  socklen_t length = sizeof(peer);
-  const bool is_same_user =
-      getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
-  const bool is_writer =
-      options_.mapped_writers && is_same_user && (hello.wants & kHelloMappedWriter) != 0;
+  const bool is_writer = options_.mapped_writers && PeerUser(fd) == geteuid() &&
+                         (hello.wants & kHelloMappedWriter) != 0;
   if (is_writer) answer->grants |= kHelloMappedWriter;
   if ((hello.wants & kHelloMapping) == 0) {
-    return std::make_unique<ShmSession>(target_, is_writer, nullptr);
+    return std::make_unique<ShmSession>(target_, is_stopping_, is_writer, nullptr);
   }
-  ASSIGN_OR_RETURN(auto pins, PinPage::Create(options_.pin_slots));
+  ASSIGN_OR_RETURN(auto pins, options_.pins_dir.empty()
+                                  ? PinPage::Create(options_.pin_slots)
+                                  : PinFile::Create(options_.pins_dir, options_.pin_slots));
   answer->grants |= kHelloMapping;
   answer->pin_slots = options_.pin_slots;
   // The order is that of shm/handshake.h.
@@ -162,7 +170,7 @@ absl::StatusOr<std::unique_ptr<PeerSession>> ShmBackend::Admit(int fd, const Hel
   if (is_writer) {
     for (const ShmSegment& segment : segments_) descriptors->push_back(segment.fd);
   }
-  return std::make_unique<ShmSession>(target_, is_writer, std::move(pins));
+  return std::make_unique<ShmSession>(target_, is_stopping_, is_writer, std::move(pins));
 }
 
 }  // namespace

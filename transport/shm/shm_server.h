@@ -22,8 +22,10 @@
 
 namespace moonpool::transport {
 
-// One segment of the pool. The descriptor is borrowed until Stop: a memfd, open for reading and
-// writing and sealed against shrinking, since no client maps what could be pulled from under it.
+// One segment of the pool. The descriptor is borrowed until Stop, and open for reading and writing:
+// a memfd that is sealed against shrinking, or a file of this user's on tmpfs or hugetlbfs, since
+// no client maps what could be pulled from under it (shm/mapping.h). Such a file is never made
+// shorter, after Stop neither: clients that hold views keep it mapped.
 struct ShmSegment {
   SegmentId id;
   int fd = -1;
@@ -38,10 +40,17 @@ struct ShmServerOptions {
   // writer: its bytes stay claimed until it seals, releases or dies. When the node dies instead, a
   // writer notices before its next step of a copy; one that is stopped in the very middle of a step
   // and goes on after the node's next life has given the bytes away damages them (their readers'
-  // checksums tell). False: every payload goes through the socket, and no client can do that.
+  // checksums tell), unless that life knows of it (pins_dir). False: every payload goes through the
+  // socket, and no client can do that.
   bool mapped_writers = true;
   // Views that one peer process may hold at a time. 1 to 65536.
   uint32_t pin_slots = 4096;
+  // Where the node's pool outlives it: a folder on tmpfs for the pages of pins, of this node alone,
+  // made if there is none (8 bytes per slot and peer process). The next life calls AdoptPinPages
+  // (shm/orphan_pins.h) on it before it starts a server: it then knows the views that are still
+  // looked at and the mapped writers that may still write. A peer that is connected when the server
+  // stops is left to that life, too. Empty: pins end with the node, as its pool does.
+  std::string pins_dir = {};
   // The idle timeout does not apply: an idle connection holds pins.
   StreamServerLimits limits = {};
 };

@@ -1,6 +1,7 @@
 // What only the same-host backend does: rights, sockets on disk, and what its channels share.
 #include "transport/shm/shm_server.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -18,6 +19,7 @@
 #include "common/testing/status_matchers.h"
 #include "common/testing/temp_dir.h"
 #include "transport/shm/handshake.h"
+#include "transport/shm/mapping.h"
 #include "transport/shm/shm_transport.h"
 #include "transport/stream/connect.h"
 #include "transport/testing/conformance_scene.h"
@@ -132,6 +134,27 @@ TEST_F(ShmServerTest, ReaderCannotWriteIntoThePool) {
   struct stat file {};
   ASSERT_EQ(fstat(fd, &file), 0);
   EXPECT_EQ(file.st_mode & 0777, 0600u);
+  server->Stop();
+}
+
+TEST_F(ShmServerTest, ANamedFileIsGivenAwayWithTheSameRights) {
+  const TempDir pool{kTmpfs};
+  FakeTarget target(Incarnation{0x1234}, {1 << 20}, pool.path());
+  ASSERT_EQ(fchmod(target.segment_fd(0), 0644), 0);
+  const auto server = NewServer(target);
+  ASSERT_THAT(server->Start(), IsOk());
+  struct stat file {};
+  ASSERT_EQ(fstat(target.segment_fd(0), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0600u);
+  ASSERT_OK_AND_ASSIGN(const ReceivedMemory memory,
+                       Handshake(target, kHelloMapping | kHelloMappedWriter));
+  const int fd = memory.read_only.at(0).get();
+  EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+  EXPECT_NE(ftruncate(fd, 0), 0);
+  EXPECT_THAT(Mapping::Map(fd, 1 << 20, /*writable=*/false, {.giver = geteuid()}), IsOk());
+  EXPECT_THAT(
+      Mapping::Map(memory.writable.at(0).get(), 1 << 20, /*writable=*/true, {.giver = geteuid()}),
+      IsOk());
   server->Stop();
 }
 
@@ -332,12 +355,16 @@ TEST_F(ShmServerTest, BadOptionsFailAtStart) {
   EXPECT_THAT(NewServer(target, true, 1 << 20)->Start(),
               StatusIs(absl::StatusCode::kInvalidArgument));
   const UniqueFd loose(memfd_create("loose", MFD_CLOEXEC));
+  const TempDir pool{kTmpfs};
+  const UniqueFd shared(open((pool.path() + "/f").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(fchmod(shared.get(), 0660), 0);
   ShmServerOptions options;
   options.socket_path = path_;
-  EXPECT_THAT(
-      NewShmServer(target, {{SegmentId{0}, loose.get(), 0}}, options, clock_, Logger::Null())
-          ->Start(),
-      StatusIs(absl::StatusCode::kInvalidArgument));
+  for (const int fd : {loose.get(), shared.get()}) {
+    EXPECT_THAT(
+        NewShmServer(target, {{SegmentId{0}, fd, 0}}, options, clock_, Logger::Null())->Start(),
+        StatusIs(absl::StatusCode::kInvalidArgument));
+  }
   options.socket_path = std::string(200, 'x');
   EXPECT_THAT(NewShmServer(target, {}, options, clock_, Logger::Null())->Start(),
               StatusIs(absl::StatusCode::kInvalidArgument));

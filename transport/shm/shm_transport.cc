@@ -93,7 +93,7 @@ absl::StatusOr<std::shared_ptr<ShmPeer>> ShmTransport::PeerFor(const PeerAddress
   ASSIGN_OR_RETURN(auto connected, ShmPeer::Connect(address,
                                                     HelloFor(peer.incarnation, options_.client_id,
                                                              kHelloMapping | writer_wish()),
-                                                    deadline, clock_));
+                                                    deadline, clock_, options_.trusted_uids));
   absl::MutexLock lock(&mutex_);
   if (auto known = FindLocked(peer); known != nullptr) return known;
   peers_.push_back({peer.shm_path, peer.incarnation, connected});

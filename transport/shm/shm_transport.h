@@ -10,8 +10,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/clock.h"
@@ -30,6 +32,9 @@ struct ShmClientOptions {
   // Ask for writable memory. Without it payloads go through the socket.
   bool mapped_writes = true;
   uint64_t client_id = 0;
+  // Besides root and this process's own user, who may own and hand over the files that are mapped.
+  // Memory that its node's kernel keeps from shrinking (a memfd) is mapped from anybody.
+  std::vector<uint32_t> trusted_uids = {};
 };
 
 // Borrows clock.

@@ -20,13 +20,15 @@ class PeerSession {
   virtual bool is_mapped_writer() const = 0;
 };
 
-// Listen and Retire are called by Start and Stop, the others on io threads.
+// Listen, WillStop and Retire are called by Start and Stop, the others on io threads.
 class StreamBackend {
  public:
   virtual ~StreamBackend() = default;
 
   // A listening, non-blocking socket.
   virtual absl::StatusOr<UniqueFd> Listen() = 0;
+  // Connections that end from now on may be ended by the server.
+  virtual void WillStop() {}
   virtual void Retire() = 0;
   // Sets up a socket that was just accepted.
   virtual void Prepare(int fd) = 0;

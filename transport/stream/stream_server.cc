@@ -73,6 +73,7 @@ absl::Status StreamServer::Start() {
 
 void StreamServer::Stop() {
   if (!listener_.valid()) return;
+  backend_->WillStop();
   // In this order: the first loop accepts and hands over to the others.
   for (auto& loop : loops_) loop->Stop();
   listener_.Close();

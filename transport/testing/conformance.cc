@@ -59,7 +59,7 @@ bool RegisterTransportConformance(const std::string& name, BackendFactory factor
 ConformanceScene::ConformanceScene(std::unique_ptr<BackendUnderTest> backend,
                                    std::vector<uint64_t> segment_bytes)
     : backend_(std::move(backend)),
-      target_(Incarnation{0x1234}, std::move(segment_bytes)),
+      target_(Incarnation{0x1234}, std::move(segment_bytes), backend_->pool_folder()),
       server_(backend_->MakeServer(target_)),
       transport_(backend_->MakeTransport({})) {
   EXPECT_THAT(server_->Start(), IsOk());

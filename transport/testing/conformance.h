@@ -43,6 +43,8 @@ class BackendUnderTest {
 
   virtual ~BackendUnderTest() = default;
   virtual Traits traits() const = 0;
+  // Where the target's segments are files; empty: they have no name.
+  virtual std::string pool_folder() { return {}; }
   // Not started. Borrows the target.
   virtual std::unique_ptr<Server> MakeServer(FakeTarget& target) = 0;
   virtual std::unique_ptr<Transport> MakeTransport(const ClientOptions& options) = 0;

@@ -29,6 +29,20 @@ bool Overlap(const Extent& a, const Extent& b) {
   return a.segment == b.segment && a.offset < b.end() && b.offset < a.end();
 }
 
+int SealedMemory(uint64_t bytes) {
+  const int fd = memfd_create("fake-target", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  MP_CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes)) == 0 &&
+               fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0,
+           "no memory for a segment");
+  return fd;
+}
+
+int File(const std::string& path, uint64_t bytes) {
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  MP_CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes)) == 0, "no file for a segment", path);
+  return fd;
+}
+
 }  // namespace
 
 class FakeTarget::FakeClaim final : public WriteClaim {
@@ -62,13 +76,13 @@ class FakeTarget::FakeClaim final : public WriteClaim {
   bool is_superseded_ ABSL_GUARDED_BY(step_) = false;
 };
 
-FakeTarget::FakeTarget(Incarnation incarnation, std::vector<uint64_t> segment_bytes)
+FakeTarget::FakeTarget(Incarnation incarnation, std::vector<uint64_t> segment_bytes,
+                       const std::string& folder)
     : incarnation_(incarnation) {
   for (const uint64_t bytes : segment_bytes) {
-    const int fd = memfd_create("fake-target", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    MP_CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes)) == 0 &&
-                 fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0,
-             "no memory for a segment");
+    const int fd = folder.empty()
+                       ? SealedMemory(bytes)
+                       : File(absl::StrCat(folder, "/segment-", segments_.size()), bytes);
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     MP_CHECK(memory != MAP_FAILED, "no memory for a segment", bytes);
     segments_.push_back({fd, bytes, static_cast<std::byte*>(memory)});
@@ -191,6 +205,11 @@ absl::Status FakeTarget::Seal(const SealRecord& record) {
     return absl::OkStatus();
   }
   return Stale(absl::StatusCode::kFailedPrecondition, "the generation does not own the extent");
+}
+
+void FakeTarget::Restore(const SealRecord& record) {
+  absl::MutexLock lock(&mutex_);
+  owners_.push_back({.generation = record.generation, .extent = record.extent, .is_sealed = true});
 }
 
 void FakeTarget::Release(FakeClaim* claim) {

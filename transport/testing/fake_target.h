@@ -1,11 +1,12 @@
 // A pool in memory that keeps the rules of transport/target.h, for tests of servers and clients.
 //
 // Simple on purpose: one lock, linear searches. Its memory is a memfd per segment, so that shm can
-// map it.
+// map it, or a file that the next life of the node finds again.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -19,8 +20,10 @@ namespace moonpool::transport {
 // Thread-safe. Outlives the claims it has given.
 class FakeTarget final : public Target {
  public:
+  // With a folder (on tmpfs) the segments are files there, new or of an earlier life.
   explicit FakeTarget(Incarnation incarnation = Incarnation{0x1234},
-                      std::vector<uint64_t> segment_bytes = {64u << 20});
+                      std::vector<uint64_t> segment_bytes = {64u << 20},
+                      const std::string& folder = "");
   ~FakeTarget() override;
 
   Incarnation incarnation() const override { return incarnation_; }
@@ -32,6 +35,8 @@ class FakeTarget final : public Target {
   void DetachViewer(const ViewPins* viewer) override;
 
   // For the test.
+  // An earlier life has sealed it, and its bytes are there.
+  void Restore(const SealRecord& record);
   int segment_fd(size_t index) const { return segments_[index].fd; }
   uint64_t segment_bytes(size_t index) const { return segments_[index].bytes; }
   size_t segment_count() const { return segments_.size(); }

@@ -76,6 +76,10 @@ struct ClientOptions {
   // Which nodes share this host's memory: those that say the same. Empty = what moonpool-node finds
   // out by itself (common/host_id.h).
   std::string host_id = {};
+  // Users (their ids), besides root and this process's own, whose nodes may have their pool in a
+  // named file for it to be mapped here: whoever may write such a file can also cut it short, which
+  // kills all who have it mapped. Such nodes of other users are reached over TCP.
+  std::vector<uint32_t> trusted_uids = {};
   // What someone should know and no call returns, one line each: a path that failed, and the next
   // one taking over. Called from any thread; must not block or call the client. Empty = stderr.
   std::function<void(absl::string_view line)> on_warning = {};
