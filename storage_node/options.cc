@@ -20,6 +20,10 @@ void DescribeMemory(NodeOptions& node, ConfigTable& table) {
              "Folder on tmpfs or hugetlbfs, like /dev/shm/moonpool-NAME, where the pool stays when "
              "the node ends, however it ends; the next one serves it on. Needs --name. Empty: the "
              "memory goes with the process.");
+  table.Text(
+      "pool.pins-dir", &node.pool_pins_dir,
+      "Folder on tmpfs where clients of this host note what they view. Empty: in --pool-dir; "
+      "needed where that is on hugetlbfs.");
   table.Duration("pool.lock-wait", &node.pool_lock_wait, {absl::ZeroDuration(), absl::Minutes(10)},
                  "How long to wait for a node that ends to let go of --pool-dir.");
 }

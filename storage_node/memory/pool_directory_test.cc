@@ -30,22 +30,6 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// A folder in memory that goes with the test.
-class SharedMemoryDir {
- public:
-  SharedMemoryDir() : path_("/dev/shm/moonpool_test_XXXXXX") {
-    MP_CHECK(mkdtemp(path_.data()) != nullptr, "no folder in /dev/shm", path_);
-  }
-  ~SharedMemoryDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 class PoolDirectoryTest : public ::testing::Test {
  protected:
   absl::StatusOr<PoolDirectory> Open(const std::string& path) {
@@ -58,7 +42,7 @@ class PoolDirectoryTest : public ::testing::Test {
 
   SteadyClock clock_;
   TestLogger log_;
-  SharedMemoryDir shared_;
+  const TempDir shared_{kTmpfs};
   const std::string path_ = shared_.path() + "/pool";
 };
 

@@ -105,6 +105,7 @@ absl::Status Node::StartPool(std::function<bool()> should_stop) {
                                                      .should_stop = std::move(should_stop)},
                                           .parts_max = options_.parts_max,
                                           .dir = options_.pool_dir,
+                                          .pins_dir = options_.pool_pins_dir,
                                           .lock_wait = options_.pool_lock_wait},
                                          dependencies_.clock, dependencies_.logger));
   identity_.incarnation = pool_->incarnation();
@@ -137,6 +138,7 @@ absl::Status Node::StartShm() {
   }
   shm.mapped_writers = options_.shm_mapped_writers;
   shm.pin_slots = options_.shm_pin_slots;
+  shm.pins_dir = pool_->pins_dir();
   shm.limits.threads = std::min(options_.io_threads, kShmThreadsMax);
   shm.limits.connections_max = options_.connections_max;
   std::vector<transport::ShmSegment> segments;
@@ -157,6 +159,7 @@ void Node::StartLink() {
   auto link = std::make_unique<MasterLink>(identity_, options, pool_->index(), link_metrics_,
                                            Random(EntropySeed()), dependencies_.logger);
   link_ = std::make_unique<LinkThread>(std::move(link), dependencies_.clock, [this] {
+    pool_->ReleaseEnded();
     pool_metrics_.Update(pool_->index());
     for (DataServer& each : servers_) each.metrics.Update(each.server->counters());
   });

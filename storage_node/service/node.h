@@ -39,6 +39,7 @@ struct NodeOptions {
   int numa_node = -1;        // -1 = anywhere
   // Where the pool lies so that it outlives the process; empty: it does not. Needs a name.
   std::string pool_dir;
+  std::string pool_pins_dir;  // empty: in pool_dir
   absl::Duration pool_lock_wait = absl::Seconds(10);
 
   std::string data_listen = "127.0.0.1:0";

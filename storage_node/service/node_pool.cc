@@ -19,6 +19,7 @@ namespace {
 
 constexpr char kPoolFile[] = "pool";
 constexpr char kIndexFile[] = "index";
+constexpr char kPinsFolder[] = "/pins";
 constexpr char kMedium[] = "dram";
 
 Incarnation NewIncarnation() {
@@ -52,13 +53,27 @@ absl::StatusOr<std::unique_ptr<NodePool>> NodePool::Open(NodePoolOptions options
                                                           .lock_wait = given.lock_wait,
                                                           .should_stop = given.memory.should_stop},
                                                          clock));
-  const absl::Status taken_over = pool->TakeOver(clock, logger);
-  if (taken_over.ok()) return pool;
-  if (absl::IsFailedPrecondition(taken_over)) {
+  pool->pins_dir_ = given.pins_dir;
+  if (given.pins_dir.empty()) {
+    if (pool->directory_->has_huge_pages()) {
+      return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
+                       absl::StrCat(given.dir, " is on hugetlbfs, where no pins can be kept"),
+                       {.hint = "set --pool-pins-dir to a folder on tmpfs, for this node alone"});
+    }
+    pool->pins_dir_ = given.dir + kPinsFolder;
+  }
+  const absl::Time begin = clock.Now();
+  const absl::StatusOr<RestoreReport> report = pool->TakeOver();
+  if (report.ok()) {
+    RETURN_IF_ERROR(pool->AdoptClients(report->taken));
+    pool->LogKept(*report, clock.Now() - begin, logger);
+    return pool;
+  }
+  if (absl::IsFailedPrecondition(report.status())) {
     logger.Warn("what is in the pool's folder does not fit: the pool starts empty",
-                {{"dir", given.dir}, {"why", Describe(taken_over)}});
-  } else if (!absl::IsNotFound(taken_over)) {
-    return taken_over;
+                {{"dir", given.dir}, {"why", Describe(report.status())}});
+  } else if (!absl::IsNotFound(report.status())) {
+    return report.status();
   }
   RETURN_IF_ERROR(pool->MakeNew(clock, logger));
   return pool;
@@ -71,8 +86,7 @@ absl::Status NodePool::MakeVolatile(const Clock& clock, Logger& logger) {
   return absl::OkStatus();
 }
 
-absl::Status NodePool::TakeOver(const Clock& clock, Logger& logger) {
-  const absl::Time begin = clock.Now();
+absl::StatusOr<RestoreReport> NodePool::TakeOver() {
   absl::StatusOr<GrowingFile> table_file =
       GrowingFile::Open(*directory_, kIndexFile, TableBytesFor(options_));
   RETURN_IF_ERROR(Annotate(table_file.status(), "open the index"));
@@ -90,7 +104,10 @@ absl::Status NodePool::TakeOver(const Clock& clock, Logger& logger) {
   incarnation_ = table->incarnation();
   journal_.emplace(*std::move(table));
   MakeIndex(*journal_);
-  const RestoreReport report = RestoreIndex(*journal_, *index_);
+  return RestoreIndex(*journal_, *index_);
+}
+
+void NodePool::LogKept(const RestoreReport& report, absl::Duration took, Logger& logger) const {
   logger.Info("the pool is kept", {{"dir", options_.dir},
                                    {"incarnation", incarnation_.value},
                                    {"parts", report.parts},
@@ -100,13 +117,36 @@ absl::Status NodePool::TakeOver(const Clock& clock, Logger& logger) {
                                    {"malformed", report.malformed},
                                    {"not_in_pool", report.not_in_pool},
                                    {"superseded", report.superseded},
-                                   {"took", clock.Now() - begin}});
+                                   {"clients", orphans_.size()},
+                                   {"took", took}});
+}
+
+absl::Status NodePool::AdoptClients(const absl::flat_hash_set<Generation>& taken) {
+  auto orphans = transport::AdoptPinPages(pins_dir_, taken);
+  RETURN_IF_ERROR(Annotate(orphans.status(), "find out what clients of this host still use"));
+  orphans_ = *std::move(orphans);
+  for (const auto& orphan : orphans_) index_->AttachViewer(orphan.get());
   return absl::OkStatus();
+}
+
+size_t NodePool::ReleaseEnded() {
+  std::erase_if(orphans_, [this](const auto& orphan) {
+    if (!orphan->has_ended()) return false;
+    index_->DetachViewer(orphan.get());
+    return true;
+  });
+  return orphans_.size();
+}
+
+NodePool::~NodePool() {
+  for (const auto& orphan : orphans_) index_->DetachViewer(orphan.get());
 }
 
 // The old index goes first and the new one comes last, so that whenever this ends there is none, or
 // one that fits.
 absl::Status NodePool::MakeNew(const Clock& clock, Logger& logger) {
+  index_.reset();
+  journal_.reset();
   table_file_.reset();
   memory_.reset();
   RETURN_IF_ERROR(directory_->Remove(kIndexFile));

@@ -4,19 +4,21 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "common/check.h"
 #include "common/checksum.h"
 #include "common/error.h"
 #include "common/testing/status_matchers.h"
 #include "common/testing/temp_dir.h"
 #include "common/testing/test_logger.h"
 #include "storage_node/journal/record_format.h"
+#include "transport/shm/pin_file.h"
+#include "transport/shm/pin_page.h"
 
 namespace moonpool::storage_node {
 namespace {
@@ -30,16 +32,10 @@ constexpr uint64_t kBytes = uint64_t{1} << 20;
 
 class NodePoolTest : public ::testing::Test {
  protected:
-  NodePoolTest() : parent_("/dev/shm/moonpool_test_XXXXXX") {
-    MP_CHECK(mkdtemp(parent_.data()) != nullptr, "no folder in /dev/shm", parent_);
+  NodePoolTest() {
     options_.memory.capacity_bytes = kBytes;
     options_.dir = parent_ + "/pool";
     options_.lock_wait = absl::ZeroDuration();
-  }
-  ~NodePoolTest() override {
-    pool_.reset();
-    std::error_code ignored;
-    std::filesystem::remove_all(parent_, ignored);
   }
 
   // The pool that the next process has.
@@ -79,7 +75,8 @@ class NodePoolTest : public ::testing::Test {
     ASSERT_TRUE(file.good());
   }
 
-  std::string parent_;
+  const TempDir dir_{kTmpfs};
+  const std::string parent_ = dir_.path();
   SteadyClock clock_;
   TestLogger log_;
   NodePoolOptions options_;
@@ -161,6 +158,39 @@ TEST_F(NodePoolTest, DamagedRecordsCostThemselvesOnly) {
   ASSERT_THAT(Reopen(), IsOk());
   EXPECT_EQ(Parts(), 97u);
   EXPECT_THAT(log_.lines(), Contains(HasSubstr("damaged=3")));
+}
+
+// A client outlives the node with its pins, and with the pool mapped.
+TEST_F(NodePoolTest, WhatClientsOfTheLastLifeUseIsGivenToNobody) {
+  ASSERT_THAT(Reopen(), IsOk());
+  ASSERT_THAT(transport::PreparePinsFolder(pool_->pins_dir()), IsOk());
+  auto page = transport::PinFile::Create(pool_->pins_dir(), 8);
+  ASSERT_THAT(page, IsOk());
+  auto client = transport::PinSlots::Map((*page)->fd(), 8, {.giver = geteuid()});
+  ASSERT_THAT(client, IsOk());
+  (*page)->LeaveToNextLife();
+  page->reset();
+  ASSERT_THAT(Put(1), IsOk());
+  ASSERT_THAT((*client)->Acquire(Generation::Of(Term{1}, 1)), IsOk());
+
+  ASSERT_THAT(Reopen(), IsOk());
+  EXPECT_EQ(pool_->ReleaseEnded(), 1u);
+  const auto is_pinned = Fails(StatusCode::kUnavailable, ErrorReason::kBytesPinned);
+  const auto overwrite = [&](uint32_t counter) {
+    return pool_->index()
+        .Claim(Generation::Of(Term{1}, counter), {SegmentId{0}, 4096, 128},
+               transport::WriterKind::kStepwise)
+        .status();
+  };
+  EXPECT_THAT(overwrite(2), is_pinned);
+  const Generation freed[] = {Generation::Of(Term{1}, 1)};
+  EXPECT_EQ(pool_->index().Free(freed), 1u);
+  ASSERT_THAT(Reopen(), IsOk());
+  EXPECT_EQ(Parts(), 0u);
+  EXPECT_THAT(overwrite(3), is_pinned) << "freed, and still looked at";
+  client->reset();
+  EXPECT_EQ(pool_->ReleaseEnded(), 0u);
+  EXPECT_THAT(overwrite(4), IsOk());
 }
 
 TEST_F(NodePoolTest, OneProcessHasThePool) {
