@@ -16,6 +16,16 @@ void DescribeMemory(NodeOptions& node, ConfigTable& table) {
             "Threads that touch the memory at start. 0: one per processor, at most 8.");
   table.Int("numa-node", &node.numa_node, {-1, 1023},
             "NUMA node that the memory is taken from. -1: wherever the kernel likes.");
+  table.Text("pool.dir", &node.pool_dir,
+             "Folder on tmpfs or hugetlbfs, like /dev/shm/moonpool-NAME, where the pool stays when "
+             "the node ends, however it ends; the next one serves it on. Needs --name. Empty: the "
+             "memory goes with the process.");
+  table.Text(
+      "pool.pins-dir", &node.pool_pins_dir,
+      "Folder on tmpfs where clients of this host note what they view. Empty: in --pool-dir; "
+      "needed where that is on hugetlbfs.");
+  table.Duration("pool.lock-wait", &node.pool_lock_wait, {absl::ZeroDuration(), absl::Minutes(10)},
+                 "How long to wait for a node that ends to let go of --pool-dir.");
 }
 
 void DescribeData(NodeOptions& node, ConfigTable& table) {

@@ -32,6 +32,12 @@ TEST_F(OptionsTest, FlagsReachTheirFields) {
                      "3",
                      "--numa-node",
                      "1",
+                     "--pool-dir",
+                     "/dev/shm/p",
+                     "--pool-pins-dir",
+                     "/dev/shm/q",
+                     "--pool-lock-wait",
+                     "3s",
                      "--data-listen",
                      "10.0.0.1:7",
                      "--data-advertise",
@@ -53,6 +59,9 @@ TEST_F(OptionsTest, FlagsReachTheirFields) {
   EXPECT_EQ(options_.node.huge_pages, HugePages::kOff);
   EXPECT_EQ(options_.node.prefault_threads, 3);
   EXPECT_EQ(options_.node.numa_node, 1);
+  EXPECT_EQ(options_.node.pool_dir, "/dev/shm/p");
+  EXPECT_EQ(options_.node.pool_pins_dir, "/dev/shm/q");
+  EXPECT_EQ(options_.node.pool_lock_wait, absl::Seconds(3));
   EXPECT_EQ(options_.node.data_listen, "10.0.0.1:7");
   EXPECT_EQ(options_.node.data_advertise, "host:0");
   EXPECT_EQ(options_.node.shm_path, "/run/x.sock");

@@ -40,6 +40,7 @@ ALLOWED = {
     "master": {"common/*", "master/*", "proto", "grpc"},
     "storage_node/memory": {"common", "common/metrics", "transport"},
     "storage_node/pool": {"common", "common/metrics", "transport"},
+    "storage_node/journal": {"common", "storage_node/pool", "transport"},
     "storage_node/serve": {"common", "common/metrics", "storage_node/pool", "transport"},
     "storage_node/link": {
         "common", "common/metrics", "common/rpc", "storage_node/pool", "transport", "proto"},
@@ -60,6 +61,7 @@ DETERMINISTIC = (
     "master/handlers",
     "master/election",
     "storage_node/pool",
+    "storage_node/journal",
     "storage_node/serve",
     "storage_node/link",
     "client_sdk/core",
@@ -82,7 +84,7 @@ MAY_CATCH = ("cli/usage.cc",)
 
 # What looks like a flag of ours in a string and is none: numactl's, words of the line that a daemon
 # prints when it serves, the name of a row in the help.
-OTHER_FLAGS = ("--hardware", "--http", "--shm", "--tcp", "--flag")
+OTHER_FLAGS = ("--hardware", "--http", "--shm", "--tcp", "--flag", "--no-flag")
 
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70

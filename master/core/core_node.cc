@@ -78,6 +78,7 @@ absl::StatusOr<Registration> Core::RegisterNode(const RegisterNodeCommand& comma
   return Registration{.node = node->id,
                       .session = node->session,
                       .term = s.term,
+                      .newest = Generation::Of(s.term, s.counter),
                       .saved_by = s.RegisteredBy(command)};
 }
 

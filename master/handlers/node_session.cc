@@ -141,6 +141,7 @@ void NodeSession::FinishRegister(absl::Time now) {
   registered->set_node_id(node_.value);
   registered->set_heartbeat_interval_ms(ToWireMs(table_.options().heartbeat_interval));
   registered->set_session_timeout_ms(ToWireMs(table_.options().session_timeout));
+  registered->set_newest_generation(registration->newest.value);
   queue_.push_front(std::move(answer));  // before what there is to be done
   on_ready_();
 }

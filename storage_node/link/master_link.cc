@@ -172,9 +172,14 @@ void MasterLink::OnRegistered(const v1::Registered& registered, absl::Time now, 
   if (registered.term() < index_.newest_term().value) {
     return Drop(OlderTerm(registered.term(), index_.newest_term()), now, out);
   }
+  const Generation newest{registered.newest_generation()};
+  if (newest.term() > Term{registered.term()}) {
+    return Drop(BadMessage("grants of a term to come"), now, out);
+  }
   // First the term, then the look at what is sealed: no older seal can slip in between.
   term_ = Term{registered.term()};
   index_.NoteTerm(term_);
+  index_.SetFloor(newest);
   metrics_.term.Set(term_.value);
   metrics_.sessions.Increment();
 
@@ -235,8 +240,7 @@ absl::Status MasterLink::Execute(const v1::Command& command) {
   for (const uint64_t value : command.free().generations()) {
     generations.push_back(Generation{value});
   }
-  ASSIGN_OR_RETURN(const uint64_t freed, index_.Free(generations, window));
-  metrics_.freed_parts.Increment(freed);
+  metrics_.freed_parts.Increment(index_.Free(generations, window));
   return absl::OkStatus();
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,8 +25,11 @@ namespace {
 using absl::StatusCode;
 
 constexpr int kPrefaultThreadsMax = 8;
+constexpr char kFileSystemHint[] =
+    "make the file system of --pool-dir larger (mount -o remount,size=), or lower --dram";
 constexpr uint64_t kProgressFrom = uint64_t{4} << 30;
 
+uint64_t SmallPageBytes() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
 uint64_t RoundUp(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 absl::Status CallFailed(absl::string_view call, int error, uint64_t bytes, std::string hint) {
@@ -89,16 +93,21 @@ int PrefaultThreads(int asked) {
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kPrefaultThreadsMax);
 }
 
-absl::Status BindAndTouch(const SegmentMemoryOptions& options, const SegmentMemory& memory,
-                          Logger& logger) {
-  const absl::Span<std::byte> all(memory.base(), memory.mapped_bytes());
-  if (options.numa_node >= 0) {
-    ASSIGN_OR_RETURN(const bool is_bound, BindToNumaNode(all, options.numa_node));
-    if (!is_bound) {
-      logger.Info("pool memory is not bound: the machine has one NUMA node",
-                  {{"numa_node", options.numa_node}});
-    }
+absl::Status Bind(const SegmentMemoryOptions& options, const SegmentMemory& memory,
+                  Logger& logger) {
+  if (options.numa_node < 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const bool is_bound,
+                   BindToNumaNode({memory.base(), memory.mapped_bytes()}, options.numa_node));
+  if (!is_bound) {
+    logger.Info("pool memory is not bound: the machine has one NUMA node",
+                {{"numa_node", options.numa_node}});
   }
+  return absl::OkStatus();
+}
+
+absl::Status Touch(const SegmentMemoryOptions& options, const SegmentMemory& memory,
+                   Logger& logger) {
+  const absl::Span<std::byte> all(memory.base(), memory.mapped_bytes());
   PrefaultOptions prefault{.threads = PrefaultThreads(options.prefault_threads),
                            .page_bytes = memory.page_bytes(),
                            .should_stop = options.should_stop};
@@ -110,6 +119,35 @@ absl::Status BindAndTouch(const SegmentMemoryOptions& options, const SegmentMemo
   return Prefault(all, prefault);
 }
 
+void WarnIfTight(const SegmentMemory& memory, const SystemMemory& system, Logger& logger) {
+  if (memory.mapped_bytes() <= system.available_bytes) return;
+  logger.Warn("the pool is larger than the memory that is free now",
+              {{"bytes", memory.mapped_bytes()}, {"available", system.available_bytes}});
+}
+
+void LogReady(const SegmentMemory& memory, absl::string_view pages, absl::Duration took,
+              Logger& logger) {
+  logger.Info("pool memory is ready", {{"bytes", memory.capacity_bytes()},
+                                       {"pages", pages},
+                                       {"page_bytes", memory.page_bytes()},
+                                       {"took", took}});
+}
+
+// What --huge-pages asks for and the folder cannot give.
+absl::Status CheckPages(const PoolDirectory& directory, HugePages huge_pages) {
+  if (huge_pages == HugePages::kOn && !directory.has_huge_pages()) {
+    return MakeError(StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
+                     absl::StrCat(directory.path(), " has no huge pages"),
+                     {.hint = "name a folder on hugetlbfs, or use --huge-pages auto"});
+  }
+  if (huge_pages == HugePages::kOff && directory.has_huge_pages()) {
+    return MakeError(StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
+                     absl::StrCat(directory.path(), " has huge pages only"),
+                     {.hint = "name a folder on tmpfs, or use --huge-pages auto"});
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<SegmentMemory> SegmentMemory::Allocate(const SegmentMemoryOptions& options,
@@ -117,67 +155,122 @@ absl::StatusOr<SegmentMemory> SegmentMemory::Allocate(const SegmentMemoryOptions
   const SystemMemory system = ReadSystemMemory();
   RETURN_IF_ERROR(CheckSize(options, system));
   const absl::Time begin = clock.Now();
-  const uint64_t small_page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 
   SegmentMemory memory;
   absl::string_view pages = "small";
   if (options.huge_pages != HugePages::kOff) {
     const uint64_t unit = std::max<uint64_t>(system.huge_page_bytes, 1);
     const uint64_t needed = RoundUp(options.capacity_bytes, unit) / unit;
-    absl::Status status = NotEnoughHugePages(needed, system);
+    absl::StatusOr<SegmentMemory> huge = NotEnoughHugePages(needed, system);
     if (system.huge_page_bytes != 0 && needed <= system.free_huge_pages) {
-      status = memory.Map(options, system.huge_page_bytes, MFD_HUGETLB);
+      huge = Memfd(options.capacity_bytes, system.huge_page_bytes, MFD_HUGETLB);
       pages = "reserved huge";
     }
-    if (!status.ok() && options.huge_pages == HugePages::kOn) return status;
+    if (huge.ok()) {
+      memory = *std::move(huge);
+    } else if (options.huge_pages == HugePages::kOn) {
+      return huge.status();
+    }
   }
   if (memory.base() == nullptr) {
-    RETURN_IF_ERROR(memory.Map(options, small_page_bytes, 0));
+    ASSIGN_OR_RETURN(memory, Memfd(options.capacity_bytes, SmallPageBytes(), 0));
     const bool is_advised = options.huge_pages == HugePages::kAuto &&
                             madvise(memory.base(), memory.mapped_bytes(), MADV_HUGEPAGE) == 0;
     pages = is_advised ? "transparent huge where the kernel gives them" : "small";
-    if (memory.mapped_bytes() > system.available_bytes) {
-      logger.Warn("the pool is larger than the memory that is free now",
-                  {{"bytes", memory.mapped_bytes()}, {"available", system.available_bytes}});
-    }
+    WarnIfTight(memory, system, logger);
   }
-  RETURN_IF_ERROR(BindAndTouch(options, memory, logger));
-  logger.Info("pool memory is ready", {{"bytes", memory.capacity_bytes()},
-                                       {"pages", pages},
-                                       {"page_bytes", memory.page_bytes()},
-                                       {"took", clock.Now() - begin}});
+  RETURN_IF_ERROR(Bind(options, memory, logger));
+  RETURN_IF_ERROR(Touch(options, memory, logger));
+  LogReady(memory, pages, clock.Now() - begin, logger);
   return memory;
 }
 
-absl::Status SegmentMemory::Map(const SegmentMemoryOptions& options, uint64_t page_bytes,
-                                unsigned memfd_flags) {
-  SegmentMemory mapped;
-  mapped.capacity_bytes_ = options.capacity_bytes;
-  mapped.page_bytes_ = page_bytes;
-  mapped.mapped_bytes_ = RoundUp(options.capacity_bytes, page_bytes);
-  const uint64_t bytes = mapped.mapped_bytes_;
-  mapped.fd_ = memfd_create("moonpool-dram", MFD_CLOEXEC | MFD_ALLOW_SEALING | memfd_flags);
-  if (mapped.fd_ < 0) {
+absl::StatusOr<SegmentMemory> SegmentMemory::Memfd(uint64_t capacity_bytes, uint64_t page_bytes,
+                                                   unsigned flags) {
+  const uint64_t bytes = RoundUp(capacity_bytes, page_bytes);
+  UniqueFd file(memfd_create("moonpool-dram", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
+  if (!file.valid()) {
     return CallFailed("memfd_create", errno, bytes, "raise the limit of open files (ulimit -n)");
   }
-  if (ftruncate(mapped.fd_, static_cast<off_t>(bytes)) != 0) {
+  if (ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
     return CallFailed("ftruncate", errno, bytes, "lower --dram");
   }
   // Clients on this host get the descriptor: none of them may pull the memory from under the
   // others.
-  if (fcntl(mapped.fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+  if (fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return CallFailed("seal the memfd", errno, bytes,
                       "use a kernel that can (Linux 4.16 or newer)");
   }
-  void* const base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, mapped.fd_, 0);
-  if (base == MAP_FAILED) {
-    return CallFailed("mmap", errno, bytes,
-                      memfd_flags != 0 ? "reserve more huge pages, or use --huge-pages off"
-                                       : "lower --dram, or look at vm.overcommit_memory");
-  }
+  return Map(std::move(file), capacity_bytes, page_bytes,
+             flags != 0 ? "reserve more huge pages, or use --huge-pages off"
+                        : "lower --dram, or look at vm.overcommit_memory");
+}
+
+absl::StatusOr<SegmentMemory> SegmentMemory::Map(UniqueFd file, uint64_t capacity_bytes,
+                                                 uint64_t page_bytes, const char* hint) {
+  SegmentMemory mapped;
+  mapped.capacity_bytes_ = capacity_bytes;
+  mapped.page_bytes_ = page_bytes;
+  mapped.mapped_bytes_ = RoundUp(capacity_bytes, page_bytes);
+  mapped.fd_ = std::move(file);
+  void* const base =
+      mmap(nullptr, mapped.mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, mapped.fd_.get(), 0);
+  if (base == MAP_FAILED) return CallFailed("mmap", errno, mapped.mapped_bytes_, hint);
   mapped.base_ = static_cast<std::byte*>(base);
-  *this = std::move(mapped);
-  return absl::OkStatus();
+  return mapped;
+}
+
+absl::StatusOr<SegmentMemory> SegmentMemory::CreateFile(const PoolDirectory& directory,
+                                                        const std::string& name,
+                                                        const SegmentMemoryOptions& options,
+                                                        const Clock& clock, Logger& logger) {
+  const SystemMemory system = ReadSystemMemory();
+  RETURN_IF_ERROR(CheckSize(options, system));
+  RETURN_IF_ERROR(CheckPages(directory, options.huge_pages));
+  const absl::Time begin = clock.Now();
+  ASSIGN_OR_RETURN(UniqueFd file, directory.NewFile(name));
+  const uint64_t bytes = RoundUp(options.capacity_bytes, directory.page_bytes());
+  if (ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
+    return CallFailed("ftruncate", errno, bytes, "lower --dram");
+  }
+  ASSIGN_OR_RETURN(
+      SegmentMemory memory,
+      Map(std::move(file), options.capacity_bytes, directory.page_bytes(),
+          directory.has_huge_pages() ? "reserve more huge pages (vm.nr_hugepages), or lower --dram"
+                                     : "lower --dram, or look at vm.overcommit_memory"));
+  absl::string_view pages = directory.has_huge_pages() ? "reserved huge" : "small";
+  if (!directory.has_huge_pages()) {
+    const bool is_advised = options.huge_pages == HugePages::kAuto &&
+                            madvise(memory.base(), memory.mapped_bytes(), MADV_HUGEPAGE) == 0;
+    if (is_advised) pages = "transparent huge where the file system gives them";
+    WarnIfTight(memory, system, logger);
+  }
+  RETURN_IF_ERROR(Bind(options, memory, logger));
+  // A file system that is full says so now. To touch a page that it has none for is a signal.
+  RETURN_IF_ERROR(
+      AllocateFile(memory.fd(), 0, memory.mapped_bytes(), kFileSystemHint, options.should_stop));
+  RETURN_IF_ERROR(Touch(options, memory, logger));
+  LogReady(memory, pages, clock.Now() - begin, logger);
+  return memory;
+}
+
+absl::StatusOr<SegmentMemory> SegmentMemory::OpenFile(const PoolDirectory& directory,
+                                                      const std::string& name,
+                                                      const SegmentMemoryOptions& options) {
+  RETURN_IF_ERROR(CheckPages(directory, options.huge_pages));
+  ASSIGN_OR_RETURN(UniqueFd file, directory.OpenFile(name));
+  struct stat info {};
+  if (fstat(file.get(), &info) != 0) return absl::ErrnoToStatus(errno, "fstat of the pool");
+  const uint64_t bytes = RoundUp(options.capacity_bytes, directory.page_bytes());
+  constexpr uint64_t kBlockBytes = 512;  // of st_blocks, whatever the file system's are
+  if (static_cast<uint64_t>(info.st_size) != bytes ||
+      static_cast<uint64_t>(info.st_blocks) * kBlockBytes < bytes) {
+    return MakeError(StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
+                     absl::StrCat("it has ", info.st_size, " bytes of which ",
+                                  static_cast<uint64_t>(info.st_blocks) * kBlockBytes,
+                                  " have memory, and should have ", bytes));
+  }
+  return Map(std::move(file), options.capacity_bytes, directory.page_bytes(), "lower --dram");
 }
 
 SegmentMemory& SegmentMemory::operator=(SegmentMemory&& other) noexcept {
@@ -191,7 +284,6 @@ SegmentMemory& SegmentMemory::operator=(SegmentMemory&& other) noexcept {
 
 SegmentMemory::~SegmentMemory() {
   if (base_ != nullptr) munmap(base_, mapped_bytes_);
-  if (fd_ >= 0) close(fd_);
 }
 
 }  // namespace moonpool::storage_node

@@ -4,6 +4,8 @@
 //   ASSIGN_OR_RETURN(SegmentMemory memory,
 //                    SegmentMemory::Allocate({.capacity_bytes = bytes}, clock, logger));
 //   memory.base(), memory.capacity_bytes(), memory.fd()
+//
+// It goes with the process, or lies in a folder from which the next process takes it over.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +17,8 @@
 #include "absl/strings/string_view.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/unique_fd.h"
+#include "storage_node/memory/pool_directory.h"
 
 namespace moonpool::storage_node {
 
@@ -43,6 +47,18 @@ class SegmentMemory {
   static absl::StatusOr<SegmentMemory> Allocate(const SegmentMemoryOptions& options,
                                                 const Clock& clock, Logger& logger);
 
+  // The same, as a file that outlives the process; its pages are those of the folder. Errors are
+  // those of Allocate and of the folder. RESOURCE_EXHAUSTED: the file system is too small.
+  static absl::StatusOr<SegmentMemory> CreateFile(const PoolDirectory& directory,
+                                                  const std::string& name,
+                                                  const SegmentMemoryOptions& options,
+                                                  const Clock& clock, Logger& logger);
+  // What CreateFile has made, with its content; no page is touched. NOT_FOUND: there is none.
+  // FAILED_PRECONDITION: it has another size, or lacks memory.
+  static absl::StatusOr<SegmentMemory> OpenFile(const PoolDirectory& directory,
+                                                const std::string& name,
+                                                const SegmentMemoryOptions& options);
+
   SegmentMemory(SegmentMemory&& other) noexcept { *this = std::move(other); }
   SegmentMemory& operator=(SegmentMemory&& other) noexcept;
   ~SegmentMemory();
@@ -51,17 +67,20 @@ class SegmentMemory {
   uint64_t capacity_bytes() const { return capacity_bytes_; }  // exactly as asked for
   uint64_t mapped_bytes() const { return mapped_bytes_; }      // rounded up to pages
   uint64_t page_bytes() const { return page_bytes_; }
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
 
  private:
   SegmentMemory() = default;
-  absl::Status Map(const SegmentMemoryOptions& options, uint64_t page_bytes, unsigned memfd_flags);
+  static absl::StatusOr<SegmentMemory> Memfd(uint64_t capacity_bytes, uint64_t page_bytes,
+                                             unsigned flags);
+  static absl::StatusOr<SegmentMemory> Map(UniqueFd file, uint64_t capacity_bytes,
+                                           uint64_t page_bytes, const char* hint);
 
   std::byte* base_ = nullptr;
   uint64_t capacity_bytes_ = 0;
   uint64_t mapped_bytes_ = 0;
   uint64_t page_bytes_ = 0;
-  int fd_ = -1;
+  UniqueFd fd_;
 };
 
 }  // namespace moonpool::storage_node

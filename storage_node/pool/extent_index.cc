@@ -30,7 +30,7 @@ absl::Status CheckRecord(const transport::SealRecord& record) {
 
 ExtentIndex::ExtentIndex(std::vector<PoolSegment> segments, SealJournal& journal,
                          ExtentIndexOptions options)
-    : seal_reports_(options.seal_reports_max) {
+    : journal_(journal), seal_reports_(options.seal_reports_max) {
   const SegmentIndex::Shared shared{.viewers = viewers_,
                                     .journal = journal,
                                     .newest_term = newest_term_,
@@ -81,18 +81,35 @@ absl::Status ExtentIndex::Seal(const transport::SealRecord& record) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> ExtentIndex::Free(absl::Span<const Generation> generations,
-                                           const GrantWindow& window) {
+uint64_t ExtentIndex::Free(absl::Span<const Generation> generations, const GrantWindow& window) {
   uint64_t freed = 0;
-  absl::Status status;
-  for (const auto& segment : segments_) {
-    status.Update(segment->Free(generations, window, freed));
-  }
-  if (!status.ok()) return Annotate(status, "write the free down");
+  for (const auto& segment : segments_) freed += segment->Free(generations, window);
   return freed;
 }
 
+RestoreOutcome ExtentIndex::Restore(const transport::SealRecord& record, JournalEntry entry) {
+  SegmentIndex* segment = Find(record.extent.segment);
+  if (segment == nullptr || !CheckRecord(record).ok()) return RestoreOutcome::kMalformed;
+  return segment->Restore(record, entry);
+}
+
+RestoreOutcome ExtentIndex::RestoreTaken(Generation generation, const Extent& extent,
+                                         JournalEntry entry) {
+  SegmentIndex* segment = Find(extent.segment);
+  if (segment == nullptr) return RestoreOutcome::kMalformed;
+  return segment->RestoreTaken(generation, extent, entry);
+}
+
+void ExtentIndex::AwaitFloor() {
+  for (const auto& segment : segments_) segment->AwaitFloor();
+}
+
+void ExtentIndex::SetFloor(Generation newest) {
+  for (const auto& segment : segments_) segment->SetFloor(newest);
+}
+
 void ExtentIndex::NoteTerm(Term term) {
+  journal_.NoteTerm(term);  // first: nothing is done in a term that the next life would not know
   uint32_t newest = newest_term_.load(std::memory_order_relaxed);
   while (newest < term.value &&
          !newest_term_.compare_exchange_weak(newest, term.value, std::memory_order_acq_rel)) {

@@ -59,11 +59,20 @@ class ExtentIndex {
 
   // Forgets what these generations own and invalidates the headers; unknown ones are fine. Pinned
   // bytes stay as they are, and taken, until they are released. Returns the number of parts
-  // forgotten; an error when the journal could not write it down (they are forgotten all the same).
-  // None of them is written again, nor anything below the window. The window is that of a master of
-  // the newest term: an older one knows nothing of the grants of the next.
-  absl::StatusOr<uint64_t> Free(absl::Span<const Generation> generations,
-                                const GrantWindow& window = {});
+  // forgotten. None of them is written again, nor anything below the window. The window is that of
+  // a master of the newest term: an older one knows nothing of the grants of the next.
+  uint64_t Free(absl::Span<const Generation> generations, const GrantWindow& window = {});
+
+  // Before anything is served, after NoteTerm: takes over what an earlier life of this pool has
+  // written down under `entry`. What is not kept is for the caller to erase.
+  RestoreOutcome Restore(const transport::SealRecord& record, JournalEntry entry);
+  RestoreOutcome RestoreTaken(Generation generation, const Extent& extent, JournalEntry entry);
+  // Refuses all claims until SetFloor: what was granted to writers of the earlier life may have
+  // been freed since, which nobody here remembers.
+  void AwaitFloor();
+  // A master says which generation is its newest: that and all older ones are refused from now on.
+  // 0, from a master that does not say: none is. Without AwaitFloor before it, nothing.
+  void SetFloor(Generation newest);
 
   // Refuses generations of older terms from now on. The terms come from masters only, never from
   // writers: a leader grants nothing here before this node has answered it in its term, and a
@@ -88,6 +97,7 @@ class ExtentIndex {
   SegmentIndex* Find(SegmentId id) const;
 
   ViewerSet viewers_;
+  SealJournal& journal_;
   std::atomic<uint32_t> newest_term_{0};
   SealReports seal_reports_;
   std::vector<std::unique_ptr<SegmentIndex>> segments_;  // the position is the id

@@ -220,13 +220,13 @@ TEST(ExtentIndex, FreeForgetsAllPartsOfAGenerationAndInvalidatesTheirHeaders) {
   }
   ASSERT_OK_AND_ASSIGN(auto writing, pool.Claim(Gen(1, 2), At(256, 128)));
   const Generation freed[] = {Gen(1, 1), Gen(1, 2), Gen(7, 7)};
-  ASSERT_OK_AND_ASSIGN(uint64_t parts, pool.index().Free(freed));
+  uint64_t parts = pool.index().Free(freed);
   EXPECT_EQ(parts, 3u);
   EXPECT_FALSE(writing->BeginStep());
   EXPECT_THAT(pool.Inventory(), IsEmpty());
   EXPECT_EQ(transport::LoadPartGeneration(pool.base(0)), Generation{});
   EXPECT_EQ(transport::LoadPartGeneration(pool.base(1)), Generation{});
-  ASSERT_OK_AND_ASSIGN(parts, pool.index().Free(freed));
+  parts = pool.index().Free(freed);
   EXPECT_EQ(parts, 0u);
   EXPECT_THAT(pool.index().TakeSealReports(10), IsEmpty());
 }
@@ -238,7 +238,7 @@ TEST(ExtentIndex, WhatWasFreedIsNotWrittenAgain) {
   writing->SetWritten();
   // The last one has not come here yet.
   const Generation freed[] = {Gen(1, 1), Gen(1, 2), Gen(1, 3)};
-  ASSERT_THAT(pool.index().Free(freed), IsOk());
+  pool.index().Free(freed);
   const auto is_refused = Fails(StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration);
   EXPECT_THAT(pool.Put(Gen(1, 1), At(0, 128), "a"), is_refused) << "a packet that came twice";
   EXPECT_THAT(pool.index().Seal(RecordFor(Gen(1, 2), At(256, 128), "b")), is_refused);
@@ -256,12 +256,11 @@ TEST(ExtentIndex, AnOpenGrantIsWrittenWhileAllThatIsFreedMeanwhileIsRemembered) 
   for (const Generation generation : forged) {
     ASSERT_THAT(pool.Put(generation, At(256, 128), "forged"), IsOk());
     const Generation freed[] = {generation};
-    ASSERT_THAT(pool.index().Free(freed, {.oldest_open = Gen(1, 1), .newest = Gen(1, 2)}), IsOk());
+    pool.index().Free(freed, {.oldest_open = Gen(1, 1), .newest = Gen(1, 2)});
   }
   for (uint32_t counter = 3; counter < 3 + kFrees; ++counter) {
     const Generation freed[] = {Gen(1, counter)};
-    ASSERT_THAT(pool.index().Free(freed, {.oldest_open = Gen(1, 1), .newest = Gen(1, counter)}),
-                IsOk());
+    pool.index().Free(freed, {.oldest_open = Gen(1, 1), .newest = Gen(1, counter)});
   }
   writing->SetWritten();
   EXPECT_THAT(pool.index().Seal(RecordFor(Gen(1, 1), At(0, 128), "a")), IsOk());
@@ -283,7 +282,7 @@ TEST(ExtentIndex, WhatIsOlderThanAllOpenGrantsIsNotWrittenAnyMore) {
   ASSERT_THAT(pool.Put(Gen(2, 5), At(0, 128), "a"), IsOk());
   ASSERT_OK_AND_ASSIGN(const auto late, pool.Claim(Gen(2, 6), At(128, 128)));
   late->SetWritten();
-  ASSERT_THAT(pool.index().Free({}, {.oldest_open = Gen(2, 8), .newest = Gen(2, 9)}), IsOk());
+  pool.index().Free({}, {.oldest_open = Gen(2, 8), .newest = Gen(2, 9)});
   const auto is_over = Fails(StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration);
   EXPECT_THAT(pool.index().Seal(RecordFor(Gen(2, 6), At(128, 128), "b")), is_over);
   const absl::Status refused = pool.Put(Gen(2, 7), At(256, 128), "c");
@@ -297,7 +296,7 @@ TEST(ExtentIndex, WhatIsOlderThanAllOpenGrantsIsNotWrittenAnyMore) {
   again.payload_checksum = transport::DecodePartHeader({pool.base(), 64})->payload_checksum;
   EXPECT_THAT(pool.index().Seal(again), IsOk());
   // An order that was long under way lowers nothing.
-  ASSERT_THAT(pool.index().Free({}, {.oldest_open = Gen(2, 1), .newest = Gen(2, 9)}), IsOk());
+  pool.index().Free({}, {.oldest_open = Gen(2, 1), .newest = Gen(2, 9)});
   EXPECT_THAT(pool.Put(Gen(2, 7), At(512, 128), "c"), is_over);
 }
 
@@ -352,7 +351,7 @@ TEST(ExtentIndex, TheInventoryComesInSlicesAndSurvivesChanges) {
   InventorySlice slice = pool.index().NextInventory({}, 3);
   EXPECT_THAT(slice.records, SizeIs(3));
   const Generation behind[] = {Gen(1, 1), Gen(1, 4)};  // the cursor stands on the second
-  ASSERT_THAT(pool.index().Free(behind), IsOk());
+  pool.index().Free(behind);
   size_t rest = 0;
   while (!slice.is_last) {
     slice = pool.index().NextInventory(slice.next, 3);
@@ -392,18 +391,31 @@ TEST(ExtentIndex, PartsAreBounded) {
 // Refuses on demand, and remembers.
 class FakeJournal final : public SealJournal {
  public:
-  absl::Status Append(const SealRecord& record) override {
-    if (refuses) return absl::ResourceExhaustedError("journal is full");
-    entries.push_back("seal " + record.key);
-    return absl::OkStatus();
+  absl::StatusOr<JournalEntry> Append(const SealRecord& record) override {
+    return Add("seal " + record.key);
   }
-  absl::Status AppendFree(Generation generation) override {
-    if (refuses) return absl::ResourceExhaustedError("journal is full");
-    entries.push_back("free " + ToString(generation));
-    return absl::OkStatus();
+  absl::StatusOr<JournalEntry> AppendTaken(Generation generation, const Extent&) override {
+    return Add("taken " + ToString(generation));
   }
+  void Demote(JournalEntry entry) override { Note("demote ", entry); }
+  void Erase(JournalEntry entry) override { Note("erase ", entry); }
+  void NoteTerm(Term) override {}
+
   bool refuses = false;
   std::vector<std::string> entries;
+  std::function<void()> on_erase = [] {};
+
+ private:
+  absl::StatusOr<JournalEntry> Add(std::string text) {
+    if (refuses) return absl::ResourceExhaustedError("journal is full");
+    entries.push_back(std::move(text));
+    return JournalEntry{static_cast<uint32_t>(entries.size())};
+  }
+  void Note(const char* what, JournalEntry entry) {
+    if (entry == kNoEntry) return;
+    entries.push_back(what + std::to_string(entry.value));
+    on_erase();
+  }
 };
 
 TEST(ExtentIndex, ASealStandsOnlyOnceItIsWrittenDown) {
@@ -416,8 +428,57 @@ TEST(ExtentIndex, ASealStandsOnlyOnceItIsWrittenDown) {
   journal.refuses = false;
   EXPECT_THAT(pool.Put(Gen(1, 1), At(0, 128), "a"), IsOk());
   const Generation freed[] = {Gen(1, 1), Gen(1, 8)};
-  EXPECT_THAT(pool.index().Free(freed), IsOk());
-  EXPECT_THAT(journal.entries, ElementsAre("seal a", "free 1.1"));
+  pool.index().Free(freed);
+  EXPECT_THAT(journal.entries, ElementsAre("seal a", "erase 1"));
+}
+
+TEST(ExtentIndex, TheJournalHasLostAPartBeforeTheNextOwnerMayWrite) {
+  FakeJournal journal;
+  TestPool pool(1, {}, &journal);
+  ASSERT_THAT(pool.Put(Gen(1, 1), At(0, 128), "a"), IsOk());
+  ASSERT_THAT(pool.Put(Gen(1, 2), At(128, 128), "b"), IsOk());
+  bool is_header_gone = false;
+  journal.on_erase = [&] {
+    is_header_gone = transport::LoadPartGeneration(pool.base()) == Generation{};
+  };
+  ASSERT_OK_AND_ASSIGN(const auto claim, pool.Claim(Gen(1, 3), At(0, 256)));
+  EXPECT_THAT(journal.entries, ElementsAre("seal a", "seal b", "erase 1", "erase 2"));
+  EXPECT_TRUE(is_header_gone);
+}
+
+TEST(ExtentIndex, BytesThatAProcessWritesAreWrittenDownUntilItIsDone) {
+  FakeJournal journal;
+  TestPool pool(1, {}, &journal);
+  const auto claim_mapped = [&](uint32_t counter) {
+    return pool.index().Claim(Gen(1, counter), At(0, 128), transport::WriterKind::kMapped);
+  };
+  ASSERT_OK_AND_ASSIGN(auto claim, claim_mapped(1));
+  claim.reset();
+  EXPECT_THAT(journal.entries, ElementsAre("taken 1.1", "erase 1"));
+
+  ASSERT_OK_AND_ASSIGN(claim, claim_mapped(2));
+  claim->SetWritten();
+  ASSERT_THAT(pool.index().Seal(RecordFor(Gen(1, 2), At(0, 128), "a")), IsOk());
+  claim.reset();
+  EXPECT_THAT(journal.entries,
+              ElementsAre("taken 1.1", "erase 1", "taken 1.2", "seal a", "erase 3"));
+
+  // Freed while somebody views them.
+  FakeViewer viewer;
+  viewer.Hold(Gen(1, 2));
+  pool.index().AttachViewer(&viewer);
+  const Generation freed[] = {Gen(1, 2)};
+  pool.index().Free(freed);
+  EXPECT_EQ(journal.entries.back(), "demote 4");
+  pool.index().DetachViewer(&viewer);
+  ASSERT_THAT(pool.Put(Gen(1, 3), At(0, 128), "b"), IsOk());
+  EXPECT_THAT(journal.entries, ElementsAre("taken 1.1", "erase 1", "taken 1.2", "seal a", "erase 3",
+                                           "demote 4", "erase 4", "seal b"));
+
+  journal.refuses = true;
+  EXPECT_THAT(claim_mapped(4), StatusIs(StatusCode::kResourceExhausted));
+  journal.refuses = false;
+  EXPECT_THAT(pool.Put(Gen(1, 4), At(0, 128), "c"), IsOk());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "absl/container/btree_set.h"
 #include "common/types.h"
@@ -29,6 +30,16 @@ class FreedGenerations {
  public:
   explicit FreedGenerations(size_t size_max = kFreedGenerationsMax) : size_max_(size_max) {}
 
+  // Nothing may be written until RaiseAbove: an earlier life of this node knew what was freed, and
+  // this one has to hear from a master which grants it cannot judge.
+  void RefuseAll() { refuses_all_ = true; }
+  // That wait is over, and of all that was granted so far nothing may be written any more. Without
+  // RefuseAll before it nothing happens.
+  void RaiseAbove(Generation newest) {
+    if (!std::exchange(refuses_all_, false)) return;
+    if (newest != Generation{}) RaiseTo({.oldest_open = Generation{newest.value + 1}});
+  }
+
   // The master is of the newest term.
   void RaiseTo(const GrantWindow& window) { open_from_ = std::max(open_from_, window.oldest_open); }
   void Add(Generation generation, const GrantWindow& window) {
@@ -44,6 +55,9 @@ class FreedGenerations {
 
   // nullptr: it may be written. Else the reason, for "generation 7.42 ...".
   const char* WhyRefused(Generation generation) const {
+    if (refuses_all_) {
+      return "cannot be judged: this node has restarted and has not heard from a master since";
+    }
     if (generation < open_from_) return "is over: the master has no grant open that is as old";
     if (freed_.contains(generation)) return "was given up: the master has had it forgotten here";
     if (generation > refused_up_to_) return nullptr;
@@ -57,6 +71,7 @@ class FreedGenerations {
   void DropOldest() { freed_.erase(freed_.begin()); }
 
   const size_t size_max_;
+  bool refuses_all_ = false;
   Generation open_from_ = {};
   Generation refused_up_to_ = {};
   absl::btree_set<Generation> freed_;

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "common/types.h"
 #include "storage_node/pool/namespace_table.h"
+#include "storage_node/pool/seal_journal.h"
 
 namespace moonpool::storage_node {
 
@@ -24,7 +25,7 @@ class SegmentClaim;
 enum class OwnerState : uint8_t {
   kWriting,    // claimed; the claim may be gone already
   kSealed,     // described by the seal fields
-  kForgotten,  // freed while pinned: no record any more, only bytes nobody may have yet
+  kForgotten,  // no record any more, only bytes nobody may have yet: they are pinned
 };
 
 struct Owner {
@@ -33,6 +34,7 @@ struct Owner {
   uint64_t length = 0;
   SegmentClaim* claim = nullptr;  // the live claim, if any
   OwnerState state = OwnerState::kWriting;
+  JournalEntry entry;  // of a sealed part, or of bytes that are in use without one
 
   // Seal fields.
   uint8_t replica_index = 0;

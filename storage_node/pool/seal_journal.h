@@ -1,31 +1,53 @@
-// Where seals are written down so that they survive the process. Today nothing does: the seam for
-// warm restart.
+// Where a segment's index writes down what has to survive the process: sealed parts, and bytes that
+// are in use without one.
+//
+//   ASSIGN_OR_RETURN(owner.entry, journal.Append(record));   // sealed: it survives from here on
+//   journal.Erase(owner.entry);                              // before the next owner's first byte
 #pragma once
 
+#include <cstdint>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/types.h"
 #include "transport/ops.h"
 
 namespace moonpool::storage_node {
 
-// Called under the lock of the segment concerned, so that the order of the entries is the order of
+// Names an entry until it is erased. The default names none.
+struct JournalEntry {
+  uint32_t value = 0;
+  auto operator<=>(const JournalEntry&) const = default;
+};
+inline constexpr JournalEntry kNoEntry{};
+
+// Called under the lock of the segment concerned, so that the order of the calls is the order of
 // what happened to the bytes. Must not call back, and waits for nothing slower than memory.
 // Thread-safe: segments have locks of their own.
 class SealJournal {
  public:
   virtual ~SealJournal() = default;
-  // An error refuses the seal.
-  virtual absl::Status Append(const transport::SealRecord& record) = 0;
-  // The generation was freed on purpose and must not come back. An error is told to whoever asked
-  // for the free; the record is gone from memory all the same.
-  virtual absl::Status AppendFree(Generation generation) = 0;
+  // A part is sealed. An error refuses the seal.
+  virtual absl::StatusOr<JournalEntry> Append(const transport::SealRecord& record) = 0;
+  // Bytes that nobody else may have, though there is no object: a process that cannot be stopped
+  // writes there. An error refuses the claim.
+  virtual absl::StatusOr<JournalEntry> AppendTaken(Generation generation, const Extent& extent) = 0;
+  // The part is gone, and a view still uses its bytes: the entry becomes one of taken bytes. Cannot
+  // fail; neither can Erase. Both do nothing to kNoEntry.
+  virtual void Demote(JournalEntry entry) = 0;
+  virtual void Erase(JournalEntry entry) = 0;
+  // A master of this term has been heard. Never falls.
+  virtual void NoteTerm(Term term) = 0;
 };
 
 // Forgets everything: the index lives and dies with the process.
 class NullJournal final : public SealJournal {
  public:
-  absl::Status Append(const transport::SealRecord&) override { return absl::OkStatus(); }
-  absl::Status AppendFree(Generation) override { return absl::OkStatus(); }
+  absl::StatusOr<JournalEntry> Append(const transport::SealRecord&) override { return kNoEntry; }
+  absl::StatusOr<JournalEntry> AppendTaken(Generation, const Extent&) override { return kNoEntry; }
+  void Demote(JournalEntry) override {}
+  void Erase(JournalEntry) override {}
+  void NoteTerm(Term) override {}
 };
 
 }  // namespace moonpool::storage_node

@@ -125,7 +125,9 @@ absl::StatusOr<std::shared_ptr<transport::WriteClaim>> SegmentIndex::Claim(
   Owner& owner = owners_.Insert(generation, extent.offset, extent.length);
   CountLocked(owner, +1);
   transport::InvalidatePartHeader(At(extent.offset));
-  return NewClaimLocked(owner, kind);
+  auto claim = NewClaimLocked(owner, kind);
+  if (!claim.ok()) EraseLocked(owner);
+  return claim;
 }
 
 absl::Status SegmentIndex::CheckOlderOwners(Generation generation, const Extent& extent,
@@ -178,8 +180,14 @@ absl::Status SegmentIndex::TakeFromOwnersLocked(const Owners& owners) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<transport::WriteClaim> SegmentIndex::NewClaimLocked(Owner& owner,
-                                                                    transport::WriterKind kind) {
+absl::StatusOr<std::shared_ptr<transport::WriteClaim>> SegmentIndex::NewClaimLocked(
+    Owner& owner, transport::WriterKind kind) {
+  if (kind == transport::WriterKind::kMapped) {
+    absl::StatusOr<JournalEntry> entry =
+        shared_.journal.AppendTaken(owner.generation, {segment_.id, owner.offset, owner.length});
+    RETURN_IF_ERROR(Annotate(entry.status(), "write the claim down"));
+    owner.entry = *entry;
+  }
   auto claim = std::make_shared<SegmentClaim>(
       *this, owner.generation, owner.offset,
       transport::MutableBytes(At(owner.offset) + kPartHeaderBytes, owner.length - kPartHeaderBytes),
@@ -195,7 +203,10 @@ void SegmentIndex::EndClaim(SegmentClaim& claim) {
   Owner* owner = owners_.Find(claim.offset());
   if (owner == nullptr || owner->claim != &claim) return;  // sealed or superseded since
   owner->claim = nullptr;
-  if (owner->state == OwnerState::kForgotten && !shared_.viewers.HoldsAny(owner->generation)) {
+  if (owner->state == OwnerState::kWriting) {
+    shared_.journal.Erase(std::exchange(owner->entry, kNoEntry));
+  } else if (owner->state == OwnerState::kForgotten &&
+             !shared_.viewers.HoldsAny(owner->generation)) {
     EraseLocked(*owner);
   }
 }
@@ -205,8 +216,12 @@ absl::StatusOr<bool> SegmentIndex::Seal(const transport::SealRecord& record) {
   absl::MutexLock lock(&mutex_);
   ASSIGN_OR_RETURN(Owner* const owner, FindSealableLocked(record));
   if (owner->state == OwnerState::kSealed) return false;
-  RETURN_IF_ERROR(Annotate(shared_.journal.Append(record), "write the seal down"));
-  SealOwnerLocked(record, *owner);
+  absl::StatusOr<JournalEntry> entry = shared_.journal.Append(record);
+  RETURN_IF_ERROR(Annotate(entry.status(), "write the seal down"));
+  shared_.journal.Erase(std::exchange(owner->entry, *entry));
+  DescribeOwnerLocked(record, *owner);
+  if (!owner->claim->is_mapped()) owner->claim = nullptr;  // revoked; a mapped one pins on
+  transport::EncodePartHeader(transport::HeaderOf(record), At(owner->offset));
   return true;
 }
 
@@ -230,7 +245,7 @@ absl::StatusOr<Owner*> SegmentIndex::FindSealableLocked(const transport::SealRec
   return owner;
 }
 
-void SegmentIndex::SealOwnerLocked(const transport::SealRecord& record, Owner& owner) {
+void SegmentIndex::DescribeOwnerLocked(const transport::SealRecord& record, Owner& owner) {
   CountLocked(owner, -1);
   owner.state = OwnerState::kSealed;
   owner.replica_index = record.replica_index;
@@ -241,14 +256,10 @@ void SegmentIndex::SealOwnerLocked(const transport::SealRecord& record, Owner& o
   owner.payload_checksum = record.payload_checksum;
   owner.SetText(record.key, record.parent);
   CountLocked(owner, +1);
-  if (!owner.claim->is_mapped()) owner.claim = nullptr;  // revoked; a mapped one pins on
-
-  transport::EncodePartHeader(transport::HeaderOf(record), At(owner.offset));
 }
 
-absl::Status SegmentIndex::Free(absl::Span<const Generation> generations, const GrantWindow& window,
-                                uint64_t& freed) {
-  absl::Status status;
+uint64_t SegmentIndex::Free(absl::Span<const Generation> generations, const GrantWindow& window) {
+  uint64_t freed = 0;
   {
     absl::MutexLock lock(&mutex_);
     freed_.RaiseTo(window);
@@ -258,14 +269,12 @@ absl::Status SegmentIndex::Free(absl::Span<const Generation> generations, const 
     for (const Generation generation : generations.subspan(done, kFreesPerLock)) {
       freed_.Add(generation, window);
       const Owners owners = owners_.OfGeneration(generation);
-      if (owners.empty()) continue;
-      status.Update(shared_.journal.AppendFree(generation));
       for (Owner* owner : owners) FreeOwnerLocked(*owner);
       freed += owners.size();
       stats_.freed_parts += owners.size();
     }
   }
-  return status;
+  return freed;
 }
 
 void SegmentIndex::FreeOwnerLocked(Owner& owner) {
@@ -279,7 +288,10 @@ void SegmentIndex::FreeOwnerLocked(Owner& owner) {
     return;
   }
   CountLocked(owner, -1);
-  if (owner.state == OwnerState::kSealed) namespaces_.Release(owner.name_space);
+  if (owner.state == OwnerState::kSealed) {
+    namespaces_.Release(owner.name_space);
+    shared_.journal.Demote(owner.entry);
+  }
   owners_.Forget(owner);
   CountLocked(owner, +1);
 }
@@ -287,6 +299,7 @@ void SegmentIndex::FreeOwnerLocked(Owner& owner) {
 void SegmentIndex::EraseLocked(Owner& owner) {
   CountLocked(owner, -1);
   if (owner.state == OwnerState::kSealed) namespaces_.Release(owner.name_space);
+  shared_.journal.Erase(owner.entry);
   owners_.Erase(owner);
 }
 

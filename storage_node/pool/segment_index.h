@@ -3,7 +3,8 @@
 // Newest owns (R2): a claim supersedes every older owner of any of its bytes, whatever their
 // shapes; their records go and their headers are invalidated before the new owner's first byte.
 // Sealed is the point of no loss (R3): the record is in the journal and in memory before Seal
-// answers. Pinned stays (R8): bytes that a view or a mapped writer uses get no other owner.
+// answers, and it is out of the journal before the next owner may write. Pinned stays (R8): bytes
+// that a view or a mapped writer uses get no other owner, over a restart of the node too.
 #pragma once
 
 #include <atomic>
@@ -36,6 +37,14 @@ struct PoolSegment {
   std::string medium = "dram";
   std::byte* base = nullptr;
   uint64_t capacity_bytes = 0;
+};
+
+// What became of an entry that an earlier life of the node has written down.
+enum class RestoreOutcome {
+  kKept,
+  kMalformed,   // it never was like this: a place, size, name or term that is impossible here
+  kNotInPool,   // the pool has no part header that fits: other bytes, or the seal was not completed
+  kSuperseded,  // another entry has some of its bytes, and is newer
 };
 
 // Where an inventory goes on. Default: at the start.
@@ -78,10 +87,18 @@ class SegmentIndex {
   // True: sealed by this call. False: it was sealed with the same content before.
   absl::StatusOr<bool> Seal(const transport::SealRecord& record);
 
-  // Forgets what these generations own here, and adds the number of parts to `freed`. Bytes that
-  // are pinned stay taken until they are released.
-  absl::Status Free(absl::Span<const Generation> generations, const GrantWindow& window,
-                    uint64_t& freed);
+  // Forgets what these generations own here; the number of parts. Bytes that are pinned stay taken
+  // until they are released.
+  uint64_t Free(absl::Span<const Generation> generations, const GrantWindow& window);
+
+  // Before anything is served: takes over what an earlier life has written down. Where entries
+  // overlap, which only damage brings about, the newest stays and the journal loses the others.
+  // Anything but kKept is for the caller to erase.
+  RestoreOutcome Restore(const transport::SealRecord& record, JournalEntry entry);
+  RestoreOutcome RestoreTaken(Generation generation, const Extent& extent, JournalEntry entry);
+  // Refuses all claims until it is told up to which generation none may be written here.
+  void AwaitFloor();
+  void SetFloor(Generation newest);
 
   // Appends records at or after `offset`, at most until `records` has `records_max`, and looks at a
   // bounded number of owners. Returns where to go on; nullopt: there is nothing more. A record that
@@ -104,11 +121,15 @@ class SegmentIndex {
   absl::Status CheckOlderOwners(Generation generation, const Extent& extent,
                                 const Owners& owners) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status TakeFromOwnersLocked(const Owners& owners) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::shared_ptr<transport::WriteClaim> NewClaimLocked(Owner& owner, transport::WriterKind kind)
+  absl::StatusOr<std::shared_ptr<transport::WriteClaim>> NewClaimLocked(Owner& owner,
+                                                                        transport::WriterKind kind)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Makes room for a restored entry; false when something newer is there.
+  bool TakeFromOlderLocked(Generation generation, const Extent& extent, bool is_sealed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Owner*> FindSealableLocked(const transport::SealRecord& record)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SealOwnerLocked(const transport::SealRecord& record, Owner& owner)
+  void DescribeOwnerLocked(const transport::SealRecord& record, Owner& owner)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FreeOwnerLocked(Owner& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EraseLocked(Owner& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

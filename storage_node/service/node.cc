@@ -28,12 +28,6 @@ absl::Status Bad(absl::string_view what, std::string hint) {
 
 bool IsEveryAddress(absl::string_view host) { return host == "0.0.0.0" || host == "::"; }
 
-Incarnation NewIncarnation() {
-  uint64_t value = 0;
-  while (value == 0) value = EntropySeed();
-  return Incarnation{value};
-}
-
 std::string HostName() {
   char name[256] = {};
   if (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0') return "node";
@@ -70,6 +64,10 @@ absl::Status NodeOptions::Validate() const {
   if (!shm_path.empty() && shm_path[0] != '/') {
     return Bad("--shm-path is no absolute path", "clients connect from other working directories");
   }
+  if (!pool_dir.empty() && name.empty()) {
+    return Bad("--pool-dir needs a --name: the master knows the pool again by it",
+               "set --name to one that is unique in the cluster and stays the same");
+  }
   ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort(data_listen));
   if (IsEveryAddress(listen.host) && data_advertise.empty()) {
     return Bad(absl::StrCat("--data-listen ", data_listen, " is no address that clients can use"),
@@ -94,10 +92,9 @@ Node::~Node() { Stop(); }
 
 absl::Status Node::Start(std::function<bool()> should_stop) {
   RETURN_IF_ERROR(options_.Validate());
-  identity_.incarnation = NewIncarnation();
   identity_.host_id = options_.host_id.empty() ? LocalHostId() : options_.host_id;
   identity_.rack = options_.rack;
-  RETURN_IF_ERROR(StartMemory(std::move(should_stop)));
+  RETURN_IF_ERROR(StartPool(std::move(should_stop)));
   RETURN_IF_ERROR(StartTcp());
   if (options_.shm_enabled) RETURN_IF_ERROR(StartShm());
   StartLink();
@@ -110,24 +107,19 @@ absl::Status Node::Start(std::function<bool()> should_stop) {
   return absl::OkStatus();
 }
 
-absl::Status Node::StartMemory(std::function<bool()> should_stop) {
-  ASSIGN_OR_RETURN(SegmentMemory memory,
-                   SegmentMemory::Allocate({.capacity_bytes = options_.dram_bytes,
-                                            .huge_pages = options_.huge_pages,
-                                            .prefault_threads = options_.prefault_threads,
-                                            .numa_node = options_.numa_node,
-                                            .should_stop = std::move(should_stop)},
-                                           dependencies_.clock, dependencies_.logger));
-  memory_.emplace(std::move(memory));
-  std::vector<PoolSegment> segments;
-  segments.push_back({.id = SegmentId{0},
-                      .medium = "dram",
-                      .base = memory_->base(),
-                      .capacity_bytes = memory_->capacity_bytes()});
-  index_ = std::make_unique<ExtentIndex>(
-      std::move(segments), journal_,
-      ExtentIndexOptions{.parts_per_segment_max = options_.parts_max});
-  target_ = std::make_unique<NodeTarget>(identity_.incarnation, *index_, serve_metrics_);
+absl::Status Node::StartPool(std::function<bool()> should_stop) {
+  ASSIGN_OR_RETURN(pool_, NodePool::Open({.memory = {.capacity_bytes = options_.dram_bytes,
+                                                     .huge_pages = options_.huge_pages,
+                                                     .prefault_threads = options_.prefault_threads,
+                                                     .numa_node = options_.numa_node,
+                                                     .should_stop = std::move(should_stop)},
+                                          .parts_max = options_.parts_max,
+                                          .dir = options_.pool_dir,
+                                          .pins_dir = options_.pool_pins_dir,
+                                          .lock_wait = options_.pool_lock_wait},
+                                         dependencies_.clock, dependencies_.logger));
+  identity_.incarnation = pool_->incarnation();
+  target_ = std::make_unique<NodeTarget>(pool_->incarnation(), pool_->index(), serve_metrics_);
   return absl::OkStatus();
 }
 
@@ -156,10 +148,12 @@ absl::Status Node::StartShm() {
   }
   shm.mapped_writers = options_.shm_mapped_writers;
   shm.pin_slots = options_.shm_pin_slots;
+  shm.pins_dir = pool_->pins_dir();
   shm.limits.threads = std::min(options_.io_threads, kShmThreadsMax);
   shm.limits.connections_max = options_.connections_max;
   std::vector<transport::ShmSegment> segments;
-  segments.push_back({.id = SegmentId{0}, .fd = memory_->fd(), .bytes = memory_->mapped_bytes()});
+  segments.push_back(
+      {.id = SegmentId{0}, .fd = pool_->memory().fd(), .bytes = pool_->memory().mapped_bytes()});
   auto server = transport::NewShmServer(*target_, std::move(segments), shm, dependencies_.clock,
                                         dependencies_.logger);
   RETURN_IF_ERROR(
@@ -173,15 +167,16 @@ void Node::StartLink() {
   MasterLinkOptions options;
   options.masters = options_.masters;
   options.backoff_max = options_.backoff_max;
-  auto link = std::make_unique<MasterLink>(identity_, options, *index_, link_metrics_,
+  auto link = std::make_unique<MasterLink>(identity_, options, pool_->index(), link_metrics_,
                                            Random(EntropySeed()), dependencies_.logger);
+  const auto each_round = [this] {
+    pool_->ReleaseEnded();
+    pool_metrics_.Update(pool_->index());
+    for (DataServer& each : servers_) each.metrics.Update(each.server->counters());
+  };
   link_ = std::make_unique<LinkThread>(std::move(link), dependencies_.clock, dependencies_.logger,
-                                       [this] {
-                                         pool_metrics_.Update(*index_);
-                                         for (DataServer& each : servers_)
-                                           each.metrics.Update(each.server->counters());
-                                       });
-  index_->seal_reports().SetOnPending([this] { link_->Wake(); });
+                                       each_round);
+  pool_->index().seal_reports().SetOnPending([this] { link_->Wake(); });
   link_->Start();
 }
 

@@ -8,7 +8,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,11 +19,10 @@
 #include "common/metrics/metrics.h"
 #include "storage_node/link/link_metrics.h"
 #include "storage_node/memory/segment_memory.h"
-#include "storage_node/pool/extent_index.h"
-#include "storage_node/pool/seal_journal.h"
 #include "storage_node/serve/node_target.h"
 #include "storage_node/service/link_thread.h"
 #include "storage_node/service/node_metrics.h"
+#include "storage_node/service/node_pool.h"
 #include "transport/server.h"
 
 namespace moonpool::storage_node {
@@ -39,6 +37,10 @@ struct NodeOptions {
   HugePages huge_pages = HugePages::kAuto;
   int prefault_threads = 0;  // 0 = one per processor, at most 8
   int numa_node = -1;        // -1 = anywhere
+  // Where the pool lies so that it outlives the process; empty: it does not. Needs a name.
+  std::string pool_dir;
+  std::string pool_pins_dir;  // empty: in pool_dir
+  absl::Duration pool_lock_wait = absl::Seconds(10);
 
   std::string data_listen = "127.0.0.1:0";
   // What clients are told, HOST:PORT; port 0 stands for the port listened on. Needed when
@@ -74,7 +76,8 @@ class Node {
   // Takes its memory, which may last minutes (`should_stop` ends that with CANCELLED), then
   // serves. The link to the master may still be on its way when it returns.
   absl::Status Start(std::function<bool()> should_stop = [] { return false; });
-  // The master is left first, then the data servers end. Idempotent.
+  // The master is left first, then the data servers end. A pool with a folder stays there for the
+  // next node. Idempotent.
   void Stop();
 
   const std::string& name() const { return identity_.name; }
@@ -90,7 +93,7 @@ class Node {
     ServerMetrics metrics;
   };
 
-  absl::Status StartMemory(std::function<bool()> should_stop);
+  absl::Status StartPool(std::function<bool()> should_stop);
   absl::Status StartTcp();
   absl::Status StartShm();
   void StartLink();
@@ -104,9 +107,7 @@ class Node {
   PoolMetrics pool_metrics_;
 
   // In the order of their making; each uses those above it.
-  std::optional<SegmentMemory> memory_;
-  NullJournal journal_;
-  std::unique_ptr<ExtentIndex> index_;
+  std::unique_ptr<NodePool> pool_;
   std::unique_ptr<NodeTarget> target_;
   std::vector<DataServer> servers_;
   std::unique_ptr<LinkThread> link_;

@@ -40,6 +40,7 @@ class Cluster {
         fabric_(scheduler_, network_, Random(random_.Next())),
         model_(Excuses{
             .nodes_lost = options.faults.loses_nodes(),
+            .nodes_killed = options.faults.node_kills > 0,
             .network_faults = options.faults.disturbs_network(),
             .evicts = options.may_evict(),
             .master_crashes = options.faults.master_crashes > 0,
@@ -77,9 +78,10 @@ class Cluster {
     }
   }
 
-  void StartNode(const std::string& name) {
-    nodes_.push_back(std::make_unique<SimNode>(fabric_, master_, name, options_.node_bytes,
-                                               Random(random_.Next())));
+  void StartNode(const std::string& name) { StartNode(name, SimPool::New(options_.node_bytes)); }
+  void StartNode(const std::string& name, SimPool pool) {
+    nodes_.push_back(
+        std::make_unique<SimNode>(fabric_, master_, name, std::move(pool), Random(random_.Next())));
     nodes_.back()->Start();
   }
 
@@ -119,6 +121,7 @@ class Cluster {
 
   void ScheduleFaults() {
     Schedule(options_.faults.node_crashes, &Cluster::CrashANode);
+    Schedule(options_.faults.node_kills, &Cluster::KillANode);
     Schedule(options_.faults.node_departures, &Cluster::HaveANodeDepart);
     Schedule(options_.faults.client_freezes, &Cluster::FreezeAClient);
     Schedule(options_.faults.master_crashes, &Cluster::CrashTheMaster);
@@ -141,6 +144,24 @@ class Cluster {
     ++probes_["node crashes"];
     const absl::Duration away = absl::Seconds(8 * random_.Uniform());
     scheduler_.After(away, [this, name = node->name()] { StartNode(name); });
+  }
+
+  // Its next process takes the pool over: at once, or when the master has given the node up.
+  void KillANode() {
+    SimNode* const node = AnyLivingNode();
+    if (node == nullptr) return;
+    node->Crash();
+    ++probes_["node kills"];
+    model_.NodeKilled(scheduler_.Now());
+    const std::string name = node->name();
+    killed_.insert(name);
+    const absl::Duration away =
+        absl::Seconds(random_.OneIn(2) ? random_.Uniform() : 15 * random_.Uniform());
+    scheduler_.After(away, [this, name, pool = std::make_shared<SimPool>(node->LeftPool())] {
+      killed_.erase(name);
+      StartNode(name, std::move(*pool));
+      probes_["parts kept"] += nodes_.back()->index().stats(0).sealed_parts;
+    });
   }
 
   // Its machine is taken away. Another one joins, and the operator says that the first is gone.
@@ -207,7 +228,7 @@ class Cluster {
   }
 
   bool MasterKnowsAll() {
-    if (!master_.is_up()) return false;
+    if (!master_.is_up() || !killed_.empty()) return false;
     std::set<std::pair<std::string, Incarnation>> known;
     for (const master::NodeStatus& node : master_.core().ListNodes(scheduler_.Now())) {
       if (node.inventory_complete) known.emplace(node.address.name, node.address.incarnation);
@@ -257,6 +278,7 @@ class Cluster {
         is_recovering_ = false;
         model_.MasterRecovered(scheduler_.Now());
       }
+      if (MasterKnowsAll()) model_.NodesAreBack(scheduler_.Now());
       if (scheduler_.Now() < end_ + kQuiesce) ScheduleCheck();
     });
   }
@@ -359,6 +381,7 @@ class Cluster {
   std::vector<std::unique_ptr<SimClient>> clients_;
   uint64_t last_client_ = 0;
   int next_node_ = 0;
+  std::set<std::string> killed_;  // and not started again yet
   bool is_recovering_ = false;
 };
 

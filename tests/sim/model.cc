@@ -99,7 +99,7 @@ std::string Model::PutEnded(uint64_t attempt_id, const absl::Status& status, int
       if (reason == ErrorReason::kBytesPinned) return "";
       [[fallthrough]];
     case absl::StatusCode::kCancelled:
-      return excuses_.faulty() || excuses_.master_crashes
+      return excuses_.faulty() || excuses_.master_crashes || MayMissANode(attempt.started)
                  ? ""
                  : absl::StrCat("put failed without a fault: ", Describe(status));
     default:
@@ -161,7 +161,8 @@ bool Model::HasOpenGrant(const Key& key, uint64_t acknowledged, absl::Time begun
 std::string Model::CheckMiss(const std::string& key, const absl::Status& status,
                              absl::Time begun) const {
   const ErrorReason reason = ReasonOf(status);
-  const bool faulty = excuses_.faulty();
+  const bool is_away = MayMissANode(begun);
+  const bool faulty = excuses_.faulty() || is_away;
   const bool is_recovering = MayHaveForgotten(begun);
   if (!absl::IsNotFound(status)) {
     const bool is_excused = faulty || excuses_.master_crashes;
@@ -194,7 +195,8 @@ std::string Model::CheckMiss(const std::string& key, const absl::Status& status,
       }
       [[fallthrough]];
     case ErrorReason::kEvicted:
-      return excuses_.evicts || faulty || is_recovering
+      // While a node was away the others had to make do, and what they evicted is gone.
+      return excuses_.evicts || faulty || is_recovering || excuses_.nodes_killed
                  ? ""
                  : absl::StrCat(key, " was evicted without need");
     case ErrorReason::kNodeLost:
@@ -206,8 +208,9 @@ std::string Model::CheckMiss(const std::string& key, const absl::Status& status,
       return excuses_.evicts || faulty ? "" : absl::StrCat(key, " was nowhere to be found");
     default:
       // A master that was started since does not know what was evicted or lost before.
-      return reason == ErrorReason::kNeverStored && (excuses_.nodes_lost || is_recovering ||
-                                                     (excuses_.master_crashes && excuses_.evicts))
+      return reason == ErrorReason::kNeverStored &&
+                     (excuses_.nodes_lost || is_away || is_recovering ||
+                      (excuses_.master_crashes && excuses_.evicts))
                  ? ""
                  : absl::StrCat("acknowledged ", key, " is missing: ", Describe(status));
   }
@@ -254,7 +257,7 @@ std::string Model::RemoveEnded(const std::string& key, const absl::Status& statu
     }
     if (end.begun > removal.from) removal = {.from = end.begun, .at = now};
   }
-  const bool faulty = excuses_.faulty() || excuses_.master_crashes;
+  const bool faulty = excuses_.faulty() || excuses_.master_crashes || MayMissANode(end.begun);
   if (status.ok() || absl::IsNotFound(status)) return "";
   if (faulty && (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status))) return "";
   return absl::StrCat("remove of ", key, " failed: ", Describe(status));
@@ -277,7 +280,9 @@ std::string Model::GotWhileHeld(const std::string& key, uint64_t client, const a
   Key& state = keys_[key];
   const auto held = state.held_until.find(client);
   if (held == state.held_until.end() || now > held->second) return "";
-  if (status.ok() || excuses_.faulty() || MayHaveForgotten(begun)) return "";
+  if (status.ok() || excuses_.faulty() || MayHaveForgotten(begun) || MayMissANode(begun)) {
+    return "";
+  }
   // The call itself may have ended for want of a master.
   if (excuses_.master_crashes && !absl::IsNotFound(status)) return "";
   return absl::StrCat(key, " was not readable while its lease was held: ", Describe(status));
@@ -301,6 +306,17 @@ std::string Model::Viewed(const std::string& key, absl::Span<const std::byte> by
   ++counts_.views;
   Tell(key, now, absl::StrCat("view of put ", AttemptOf(key, bytes)));
   return CheckContent(key, bytes, begun, now);
+}
+
+void Model::NodeKilled(absl::Time now) {
+  nodes_back_at_ = absl::InfiniteFuture();
+  for (auto& [key, state] : keys_) Tell(key, now, "a node is killed");
+}
+
+void Model::NodesAreBack(absl::Time now) {
+  if (nodes_back_at_ != absl::InfiniteFuture()) return;
+  nodes_back_at_ = now;
+  for (auto& [key, state] : keys_) Tell(key, now, "all nodes are back");
 }
 
 void Model::MasterCrashed(absl::Time now) {

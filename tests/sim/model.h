@@ -26,6 +26,7 @@ uint64_t AttemptOf(const std::string& key, absl::Span<const std::byte> bytes);
 // What the run may excuse: faults that were injected, and bounds that were set.
 struct Excuses {
   bool nodes_lost = false;      // a node was crashed or cut off
+  bool nodes_killed = false;    // a node was away for a while, and lost nothing
   bool network_faults = false;  // losses, cuts, stragglers, flips
   bool evicts = false;          // the pool is smaller than the data
   bool master_crashes = false;  // between a crash and the last inventory little is known
@@ -72,6 +73,10 @@ class Model {
   std::string Viewed(const std::string& key, absl::Span<const std::byte> bytes, absl::Time begun,
                      absl::Time now);
 
+  // A node is away, and comes back with what it had.
+  void NodeKilled(absl::Time now);
+  // All nodes are there, and the master has their inventories.
+  void NodesAreBack(absl::Time now);
   void MasterCrashed(absl::Time now);
   // The new master has the whole inventory of every node.
   void MasterRecovered(absl::Time now);
@@ -127,6 +132,10 @@ class Model {
   bool MayHaveForgotten(absl::Time begun) const {
     return excuses_.master_crashes && begun <= recovered_at_;
   }
+  // A node was away when a call that began then was answered, or clients still kept clear of it.
+  bool MayMissANode(absl::Time begun) const {
+    return excuses_.nodes_killed && begun <= nodes_back_at_ + kKeptClear;
+  }
   absl::Duration LatestRequest() const;
   // A removal that nobody has heard the end of may have taken this attempt.
   bool MayBeRemoved(const Key& key, const Attempt& attempt, absl::Time begun) const;
@@ -137,10 +146,13 @@ class Model {
                            absl::Time begun, absl::Time now) const;
   std::string CheckMiss(const std::string& key, const absl::Status& status, absl::Time begun) const;
 
+  static constexpr absl::Duration kKeptClear = absl::Seconds(1);
+
   const Excuses excuses_;
   uint64_t master_lives_ = 1;
-  absl::Time recovered_at_ = absl::InfinitePast();  // infinite while it is not
-  std::vector<Attempt> attempts_;                   // id - 1
+  absl::Time recovered_at_ = absl::InfinitePast();   // infinite while it is not
+  absl::Time nodes_back_at_ = absl::InfinitePast();  // infinite while they are not
+  std::vector<Attempt> attempts_;                    // id - 1
   std::map<std::string, Key> keys_;
   Counts counts_;
 };

@@ -6,6 +6,11 @@
 #include "master/core/eviction/registry.h"
 
 namespace moonpool::sim {
+namespace {
+
+constexpr uint64_t kKillSalt = 0x6b696c6c;
+
+}  // namespace
 
 bool SimOptions::may_evict() const {
   constexpr uint64_t kOverhead = 2 * kPartHeaderBytes;
@@ -30,7 +35,12 @@ SimOptions SimOptions::FromSeed(uint64_t seed) {
   const auto policies = master::EvictionPolicies();
   options.eviction_policy = std::string(policies[random.Below(policies.size())].name);
 
-  // A third of the seeds run without faults: there every miss needs a better excuse.
+  // Drawn apart, so that what a seed was before does not change. Also where nothing else fails:
+  // there what a node had is there again when it is.
+  Random kills(seed ^ kKillSalt);
+  if (kills.OneIn(4)) options.faults.node_kills = 0.05 + 0.25 * kills.Uniform();
+
+  // A third of the seeds run without other faults: there every miss needs a better excuse.
   if (random.OneIn(3)) return options;
   FaultModel& faults = options.faults;
   if (random.OneIn(2)) faults.client_crashes = 0.1 + 0.4 * random.Uniform();
@@ -50,11 +60,12 @@ std::string SimOptions::Describe() const {
   return absl::StrFormat(
       "seed %d: %d nodes of %d bytes, %d clients, %d chains, objects up to %d bytes, stripes of "
       "%d, %d replicas, %s; faults: loss %.3f straggle %.3f flips %.3f repeats %.3f, per second: "
-      "node crashes %.2f departures %.2f client crashes %.2f freezes %.2f master crashes %.2f cuts "
+      "node crashes %.2f kills %.2f departures %.2f client crashes %.2f freezes %.2f master "
+      "crashes %.2f cuts "
       "%.2f",
       seed, nodes, node_bytes, clients, chains, object_bytes_max, stripe_bytes, replicas,
       eviction_policy, faults.network.loss, faults.network.straggle, faults.data.bit_flip,
-      faults.data.duplicate_write, faults.node_crashes, faults.node_departures,
+      faults.data.duplicate_write, faults.node_crashes, faults.node_kills, faults.node_departures,
       faults.client_crashes, faults.client_freezes, faults.master_crashes, faults.cuts);
 }
 

@@ -15,6 +15,7 @@ struct FaultModel {
   NetworkOptions network;      // delays, stragglers, losses
   DataFaults data;             // repeated writes, flipped bits
   double node_crashes = 0;     // its bytes are gone; it comes back empty
+  double node_kills = 0;       // only its process ends; the next one has the pool as it was
   double node_departures = 0;  // for good: an operator has the master forget it, another one comes
   double client_crashes = 0;   // in the middle of whatever it does
   double client_freezes = 0;   // paused in the middle of it, and resumed past every deadline

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/check.h"
 #include "common/log.h"
 
 namespace moonpool::sim {
@@ -12,19 +13,47 @@ namespace {
 // Seals are looked for this often; a real node is woken by them.
 constexpr absl::Duration kLookForSeals = absl::Milliseconds(5);
 
+storage_node::RecordTable OpenTable(SimPool& pool, Incarnation new_incarnation) {
+  const size_t bytes = pool.table.size() * sizeof(SimPool::Granule);
+  const storage_node::TableMemory memory = {
+      .bytes = {pool.table.data()->bytes, bytes}, .ready_bytes = bytes, .make_ready = [](size_t) {
+        return absl::ResourceExhaustedError("the table is full");
+      }};
+  auto table = pool.has_content ? storage_node::RecordTable::Open(memory, {})
+                                : storage_node::RecordTable::Create(memory, {}, new_incarnation);
+  MP_CHECK(table.ok(), "no table", table.status().ToString());
+  return *std::move(table);
+}
+
 }  // namespace
 
-SimNode::SimNode(SimFabric& fabric, SimMaster& master, const std::string& name, uint64_t bytes,
+SimPool SimPool::New(uint64_t bytes) {
+  const size_t granules = bytes / sizeof(Granule);
+  // A part has a granule of header at least, and a record with a short key is two cells.
+  return {.memory = std::vector<Granule>(granules),
+          .table = std::vector<Granule>(2 * granules + 64)};
+}
+
+SimPool SimNode::LeftPool() const {
+  SimPool left = pool_;
+  left.has_content = true;
+  return left;
+}
+
+SimNode::SimNode(SimFabric& fabric, SimMaster& master, const std::string& name, SimPool pool,
                  Random random)
     : fabric_(fabric),
       master_(master),
       name_(name),
       address_(absl::StrCat(name, ":", random.Next())),
-      memory_(bytes / sizeof(Granule)),
-      index_({{.id = SegmentId{0}, .base = memory_.data()->bytes, .capacity_bytes = bytes}},
+      pool_(std::move(pool)),
+      journal_(OpenTable(pool_, Incarnation{random.Next() | 1})),
+      index_({{.id = SegmentId{0},
+               .base = pool_.memory.data()->bytes,
+               .capacity_bytes = pool_.memory.size() * sizeof(SimPool::Granule)}},
              journal_, {}),
       metrics_(registry_),
-      target_(Incarnation{random.Next() | 1}, index_, metrics_),
+      target_(journal_.incarnation(), index_, metrics_),
       link_metrics_(registry_),
       link_({.name = name,
              .incarnation = target_.incarnation(),
@@ -36,6 +65,7 @@ SimNode::SimNode(SimFabric& fabric, SimMaster& master, const std::string& name, 
 }
 
 void SimNode::Start() {
+  if (pool_.has_content) storage_node::RestoreIndex(journal_, index_);
   fabric_.Serve(address_, name_, &target_);
   Tick();
 }

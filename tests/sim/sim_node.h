@@ -9,24 +9,38 @@
 
 #include "common/metrics/metrics.h"
 #include "common/random.h"
+#include "storage_node/journal/table_journal.h"
 #include "storage_node/link/master_link.h"
 #include "storage_node/pool/extent_index.h"
-#include "storage_node/pool/seal_journal.h"
 #include "storage_node/serve/node_target.h"
 #include "tests/sim/sim_master.h"
 #include "transport/sim/sim_transport.h"
 
 namespace moonpool::sim {
 
-// One incarnation. Objects that crashed are kept until the end of the run: events may hold claims.
+// What of a node outlives its process: the pool's bytes, and those of its journal.
+struct SimPool {
+  struct alignas(64) Granule {  // as the pages of a real segment are
+    std::byte bytes[64] = {};
+  };
+  std::vector<Granule> memory;
+  std::vector<Granule> table;
+  bool has_content = false;
+
+  static SimPool New(uint64_t bytes);
+};
+
+// One process. Objects that died are kept until the end of the run: events may hold claims.
 class SimNode {
  public:
-  SimNode(SimFabric& fabric, SimMaster& master, const std::string& name, uint64_t bytes,
+  SimNode(SimFabric& fabric, SimMaster& master, const std::string& name, SimPool pool,
           Random random);
 
   void Start();
-  // The process dies, and its bytes with it.
+  // The process dies. What it had is gone with it, unless somebody takes its pool as it is now:
+  // what is still done to this object is not seen there.
   void Crash();
+  SimPool LeftPool() const;
   bool crashed() const { return crashed_; }
   const std::string& name() const { return name_; }
   const storage_node::ExtentIndex& index() const { return index_; }
@@ -43,12 +57,8 @@ class SimNode {
   SimMaster& master_;
   const std::string name_;
   const std::string address_;
-  // Aligned as the pages of a real segment are (the granule is enough).
-  struct alignas(64) Granule {
-    std::byte bytes[64];
-  };
-  std::vector<Granule> memory_;
-  storage_node::NullJournal journal_;
+  SimPool pool_;
+  storage_node::TableJournal journal_;
   storage_node::ExtentIndex index_;
   metrics::Registry registry_;
   storage_node::ServeMetrics metrics_;

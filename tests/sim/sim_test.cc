@@ -51,6 +51,8 @@ TEST(Simulation, InvariantsHoldOverTheDefaultSeeds) {
                            "failovers",
                            "checksum failures caught",
                            "node crashes",
+                           "node kills",
+                           "parts kept",
                            "node departures",
                            "client crashes",
                            "client freezes",

@@ -17,12 +17,13 @@ namespace moonpool::storage_node {
 inline constexpr auto kHeartbeat = absl::Milliseconds(100);
 inline constexpr auto kTimeout = absl::Milliseconds(350);
 
-inline v1::MasterMessage Registered(uint32_t term) {
+inline v1::MasterMessage Registered(uint32_t term, Generation newest = {}) {
   v1::MasterMessage message;
   v1::Registered& registered = *message.mutable_registered();
   registered.mutable_version()->set_major(kWireMajor);
   registered.set_term(term);
   registered.set_node_id(3);
+  registered.set_newest_generation(newest.value);
   registered.set_heartbeat_interval_ms(
       static_cast<uint64_t>(absl::ToInt64Milliseconds(kHeartbeat)));
   registered.set_session_timeout_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(kTimeout)));
