@@ -51,7 +51,7 @@ TEST(Layout, ComesBackWithTheParts) {
   EXPECT_THAT(pool.core.OpenNamespace("ns", "B", pool.now),
               Fails(absl::StatusCode::kFailedPrecondition, ErrorReason::kFingerprintMismatch));
   EXPECT_THAT(ExistsIn(pool, "ns", "a"), IsOk());
-  EXPECT_EQ(*pool.core.OpenNamespace("ns", "", pool.now), "A");
+  EXPECT_EQ(pool.core.OpenNamespace("ns", "", pool.now)->fingerprint, "A");
 }
 
 TEST(Layout, APartOfAnotherOneIsNotAdoptedButForgotten) {
@@ -89,7 +89,7 @@ TEST(Layout, IsNotClaimedByAForgedPart) {
   part.generation = Generation::Of(pool.core.term(), 1000);
   pool.Report(n1, {part});
   EXPECT_TRUE(Names(pool.TakeFrees(), part.generation));
-  EXPECT_EQ(*pool.core.OpenNamespace("ns", "A", pool.now), "A");
+  EXPECT_EQ(pool.core.OpenNamespace("ns", "A", pool.now)->fingerprint, "A");
 }
 
 // What a writer seals is committed by its node's report when it is of the layout that was opened.

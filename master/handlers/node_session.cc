@@ -118,6 +118,7 @@ void NodeSession::OnRegister(const v1::Register& message, absl::Time now) {
     segments_.push_back({SegmentId{segment.segment()}, segment.capacity_bytes()});
   }
   saved_by_ = registration->saved_by;
+  newest_granted_ = registration->newest;
   table_.Bind(node_, *this, now);
   FinishRegister(now);
 }
@@ -141,7 +142,7 @@ void NodeSession::FinishRegister(absl::Time now) {
   registered->set_node_id(node_.value);
   registered->set_heartbeat_interval_ms(ToWireMs(table_.options().heartbeat_interval));
   registered->set_session_timeout_ms(ToWireMs(table_.options().session_timeout));
-  registered->set_newest_generation(registration->newest.value);
+  registered->set_newest_generation(newest_granted_.value);
   queue_.push_front(std::move(answer));  // before what there is to be done
   on_ready_();
 }

@@ -114,6 +114,7 @@ class NodeSession {
   NodeId node_;
   SessionId session_;
   ChangeNumber saved_by_ = 0;
+  Generation newest_granted_;  // when it registered
   std::vector<Segment> segments_;
   uint64_t protocol_errors_ = 0;
   uint64_t records_quarantined_ = 0;
