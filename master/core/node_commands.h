@@ -38,7 +38,7 @@ struct Registration {
   NodeId node = {};  // a new one for each incarnation
   SessionId session = {};
   Term term = {};          // the core's, which registering may have raised
-  Generation newest = {};  // granted so far, by anybody's count
+  Generation newest = {};  // granted so far
 };
 
 // One part that is sealed at a node: from its inventory or a seal report.

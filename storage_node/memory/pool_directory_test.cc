@@ -187,9 +187,10 @@ TEST_F(PoolDirectoryTest, AGrowingFileKeepsItsAddressAndItsContent) {
   ASSERT_OK_AND_ASSIGN(file, GrowingFile::Open(directory, "index", uint64_t{1} << 40));
   EXPECT_EQ(file->ready_bytes(), second);
   EXPECT_EQ(file->bytes()[first - 1], std::byte{7});
-  // Of one that is longer than it may be now, what fits.
+  // One that is longer than it may become now is there as a whole.
   ASSERT_OK_AND_ASSIGN(file, GrowingFile::Open(directory, "index", first));
-  EXPECT_EQ(file->ready_bytes(), first);
+  EXPECT_EQ(file->ready_bytes(), second);
+  EXPECT_EQ(file->bytes().size(), second);
 }
 
 TEST_F(PoolDirectoryTest, HolesOfAFileAreFilledWhenItIsOpened) {
