@@ -196,6 +196,16 @@ TEST_F(PutPathTest, AFencedWriterStartsAgain) {
   EXPECT_THAT(pool_.master.request_ids(), SizeIs(2));
 }
 
+// A node that has restarted refuses what was granted before.
+TEST_F(PutPathTest, AWriterWhoseGrantTheNodeHasForgottenAsksForAnother) {
+  pool_.node("n1").faults.stale_generation_writes = 2;
+  pool_.master.placement = {"n1"};
+  EXPECT_THAT(Put("a", "alpha"), IsOk());
+  EXPECT_THAT(pool_.master.request_ids(), SizeIs(3));
+  EXPECT_EQ(pool_.master.open_grants(), 0u);
+  EXPECT_EQ(Get("a"), "alpha");
+}
+
 TEST_F(PutPathTest, AWriterThatStaysFencedHasLostItsGrant) {
   pool_.node("n1").faults.stale_term_writes = 1000;
   pool_.master.placement = {"n1"};

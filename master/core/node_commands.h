@@ -39,7 +39,7 @@ struct Registration {
   NodeId node = {};  // a new one for each incarnation
   SessionId session = {};
   Term term = {};          // the core's, which registering may have raised
-  Generation newest = {};  // granted so far, by anybody's count
+  Generation newest = {};  // granted so far
   // The node is not to be told before this change is durable.
   ChangeNumber saved_by = 0;
 };

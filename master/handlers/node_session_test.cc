@@ -64,6 +64,19 @@ TEST_F(NodeSessionTest, RegisteringIsAnsweredWithTermAndTimes) {
   EXPECT_EQ(node.session->name(), "n1");
 }
 
+TEST_F(NodeSessionTest, RegisteringIsAnsweredWithTheNewestGrant) {
+  Node& first = Registered("n1");
+  EXPECT_EQ(Generation{first.received[0].registered().newest_generation()},
+            Generation::Of(Term{7}, 0));
+  Send(first, Inventory({}, /*complete=*/true));
+  Answer<v1::StartPutsResponse> put;
+  handlers.StartPuts(PutRequest({"x"}, 10), now, put.done());
+  ASSERT_EQ(put.response.results_size(), 1);
+  Node& second = Registered("n2");
+  EXPECT_EQ(second.received[0].registered().newest_generation(),
+            put.response.results(0).grant().generation());
+}
+
 TEST_F(NodeSessionTest, ANodeThatHasSeenAHigherTermRaisesOurs) {
   Node& node = Open("n1");
   v1::NodeMessage message = RegisterMessage("n1", kMiB);

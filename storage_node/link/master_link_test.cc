@@ -223,6 +223,37 @@ TEST_F(MasterLinkTest, BrokenMastersAreLeft) {
   EXPECT_EQ(pool_.index().newest_term(), Term{1});
 }
 
+// It has restarted with its pool, and does not know what was freed since it was granted.
+TEST_F(MasterLinkTest, AfterARestartNothingIsWrittenThatWasGrantedBefore) {
+  pool_.index().NoteTerm(Term{1});
+  pool_.index().AwaitFloor();
+  const auto is_stale = Fails(StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration);
+  EXPECT_THAT(pool_.Put(Gen(1, 5), At(0, 128), "a"), is_stale);
+  Connect();
+  EXPECT_TRUE(Receive(Registered(1, Gen(2, 1))).disconnect) << "granted in a term to come";
+  EXPECT_THAT(pool_.Put(Gen(1, 5), At(0, 128), "a"), is_stale);
+  Connect();
+  EXPECT_TRUE(Receive(Registered(0, Gen(1, 4))).disconnect) << "of no master";
+  EXPECT_THAT(pool_.Put(Gen(1, 5), At(0, 128), "a"), is_stale);
+  Connect();
+  Receive(Registered(1, Gen(1, 4)));
+  Upload();
+  EXPECT_THAT(pool_.Put(Gen(1, 4), At(0, 128), "a"), is_stale);
+  EXPECT_THAT(pool_.Put(Gen(1, 5), At(0, 128), "a"), IsOk());
+  // A session that is lost later ends no grant.
+  link_.OnDisconnected(absl::OkStatus(), now_);
+  Connect();
+  Receive(Registered(1, Gen(1, 9)));
+  EXPECT_THAT(pool_.Put(Gen(1, 6), At(128, 128), "b"), IsOk());
+}
+
+TEST_F(MasterLinkTest, AMasterThatDoesNotSayWhatItHasGrantedSetsNoFloor) {
+  pool_.index().NoteTerm(Term{1});
+  pool_.index().AwaitFloor();
+  Register();
+  EXPECT_THAT(pool_.Put(Gen(1, 1), At(0, 128), "a"), IsOk());
+}
+
 TEST_F(MasterLinkTest, OddTimesAreReplacedByReasonableOnes) {
   for (const uint64_t wild : {uint64_t{0}, uint64_t{1}, ~uint64_t{0}}) {
     Connect();

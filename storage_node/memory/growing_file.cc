@@ -40,12 +40,13 @@ absl::StatusOr<GrowingFile> GrowingFile::Map(const PoolDirectory& directory, Uni
   GrowingFile mapped;
   mapped.file_ = std::move(file);
   mapped.step_bytes_ = RoundUp(kStepBytes, directory.page_bytes());
-  mapped.bytes_max_ = RoundUp(bytes_max, directory.page_bytes());
   struct stat info {};
   if (fstat(mapped.file_.get(), &info) != 0) return absl::ErrnoToStatus(errno, "fstat");
   const size_t size = static_cast<size_t>(info.st_size);
-  mapped.ready_bytes_ =
-      std::min(size / directory.page_bytes() * directory.page_bytes(), mapped.bytes_max_);
+  mapped.ready_bytes_ = size / directory.page_bytes() * directory.page_bytes();
+  // One that was allowed to become larger is taken as a whole: what is left out now could be found
+  // again later, when it is not true any more.
+  mapped.bytes_max_ = std::max(RoundUp(bytes_max, directory.page_bytes()), mapped.ready_bytes_);
   // It may have holes: whoever copies a file may leave them.
   RETURN_IF_ERROR(AllocateFile(mapped.file_.get(), 0, mapped.ready_bytes_, kHint));
   void* const base = mmap(nullptr, mapped.bytes_max_, PROT_READ | PROT_WRITE,

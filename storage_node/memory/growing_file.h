@@ -21,7 +21,7 @@ class GrowingFile {
   // file has.
   static absl::StatusOr<GrowingFile> Create(const PoolDirectory& directory, const std::string& name,
                                             size_t bytes_max);
-  // NOT_FOUND: there is none.
+  // NOT_FOUND: there is none. One that is larger than `bytes_max` keeps its size.
   static absl::StatusOr<GrowingFile> Open(const PoolDirectory& directory, const std::string& name,
                                           size_t bytes_max);
 

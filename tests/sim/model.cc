@@ -200,7 +200,7 @@ std::string Model::CheckMiss(const std::string& key, const absl::Status& status,
                  ? ""
                  : absl::StrCat(key, " was evicted without need");
     case ErrorReason::kNodeLost:
-      return faulty ? "" : absl::StrCat(key, " was lost with no node lost");
+      return faulty || was_given_up_ ? "" : absl::StrCat(key, " was lost with no node lost");
     case ErrorReason::kChecksumMismatch:
       return faulty ? "" : absl::StrCat(key, " was corrupted without a fault");
     case ErrorReason::kStaleGeneration:
@@ -280,7 +280,8 @@ std::string Model::GotWhileHeld(const std::string& key, uint64_t client, const a
   Key& state = keys_[key];
   const auto held = state.held_until.find(client);
   if (held == state.held_until.end() || now > held->second) return "";
-  if (status.ok() || excuses_.faulty() || MayHaveForgotten(begun) || MayMissANode(begun)) {
+  if (status.ok() || excuses_.faulty() || MayHaveForgotten(begun) || MayMissANode(begun) ||
+      was_given_up_) {
     return "";
   }
   // The call itself may have ended for want of a master.
@@ -309,6 +310,7 @@ std::string Model::Viewed(const std::string& key, absl::Span<const std::byte> by
 }
 
 void Model::NodeKilled(absl::Time now) {
+  if (nodes_back_at_ != absl::InfiniteFuture()) killed_at_ = now;
   nodes_back_at_ = absl::InfiniteFuture();
   for (auto& [key, state] : keys_) Tell(key, now, "a node is killed");
 }
@@ -316,6 +318,7 @@ void Model::NodeKilled(absl::Time now) {
 void Model::NodesAreBack(absl::Time now) {
   if (nodes_back_at_ != absl::InfiniteFuture()) return;
   nodes_back_at_ = now;
+  was_given_up_ = was_given_up_ || now - killed_at_ > kGivenUpAfter;
   for (auto& [key, state] : keys_) Tell(key, now, "all nodes are back");
 }
 

@@ -147,12 +147,17 @@ class Model {
   std::string CheckMiss(const std::string& key, const absl::Status& status, absl::Time begun) const;
 
   static constexpr absl::Duration kKeptClear = absl::Seconds(1);
+  static constexpr absl::Duration kGivenUpAfter = absl::Seconds(4);  // a little less than it is
 
   const Excuses excuses_;
   uint64_t master_lives_ = 1;
   absl::Time recovered_at_ = absl::InfinitePast();   // infinite while it is not
   absl::Time nodes_back_at_ = absl::InfinitePast();  // infinite while they are not
-  std::vector<Attempt> attempts_;                    // id - 1
+  absl::Time killed_at_;                             // the first of those that are not back
+  // The master has given a killed node up meanwhile. An object of which other nodes had parts is
+  // gone then: those parts were freed.
+  bool was_given_up_ = false;
+  std::vector<Attempt> attempts_;  // id - 1
   std::map<std::string, Key> keys_;
   Counts counts_;
 };

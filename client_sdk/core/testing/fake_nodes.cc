@@ -179,6 +179,10 @@ absl::Status FakeNode::Write(const WriteOp& op) {
   if (Takes(faults.stale_term_writes)) {
     return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleTerm, "older term");
   }
+  if (Takes(faults.stale_generation_writes)) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration,
+                     "granted before the node restarted");
+  }
   Stored stored = {.header = transport::HeaderOf(op.record), .extent = op.record.extent};
   for (const ConstBytes piece : op.from) {
     stored.payload.insert(stored.payload.end(), piece.begin(), piece.end());

@@ -31,6 +31,7 @@ struct FakeFaults {
   // Counted down by the ops that they hit.
   std::atomic<int> pinned_writes{0};  // refused with BYTES_PINNED
   std::atomic<int> stale_term_writes{0};
+  std::atomic<int> stale_generation_writes{0};
   std::atomic<int> broken_ops{0};    // break their channel, not applied
   std::atomic<int> lost_answers{0};  // break their channel, applied
   size_t outstanding_max = 1024;     // Submit refuses more
