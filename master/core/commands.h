@@ -153,10 +153,12 @@ H AbslHashValue(H h, const RemoveTicket& t) {
   return H::combine(std::move(h), t.value);
 }
 // OK: gone for new readers. With a ticket: holders have still to confirm (and a lease to end);
-// Effects::removes_done names it then. NOT_FOUND with the reason when there was nothing.
+// Effects::removes_done names it then. NOT_FOUND with the reason when there was nothing. Neither is
+// to be said before the change is durable: a node that may hold the key is not there to be asked.
 struct RemoveOutcome {
   absl::Status status = {};
   RemoveTicket ticket = {};
+  ChangeNumber saved_by = 0;
 };
 
 // --- For operators

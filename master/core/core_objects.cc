@@ -243,9 +243,10 @@ void CoreState::RecordDeath(SlotIndex slot, uint64_t hash, DeathCause cause, abs
       });
     }
   }
+  obituary.is_scattered = object.is_scattered;
   // Replicas that were lost with their nodes return no more, since the object is gone.
   const bool may_return = cause == DeathCause::kNodeLost || cause == DeathCause::kRemoved;
-  if (object.is_scattered && !may_return) OweAbsent({hash, object.generation});
+  if (object.is_scattered && !may_return) OweEverywhere({hash, object.generation});
   Remember(obituary);
 }
 
@@ -256,7 +257,11 @@ void CoreState::Remember(const Obituary& obituary) {
   if (forgotten->cause == DeathCause::kEvicted) {
     Owe(forgotten->last_seen_at, debt, Haste::kNextTick);
   } else if (forgotten->cause == DeathCause::kNodeLost) {
-    OweAbsent(debt, Haste::kNextTick);
+    if (forgotten->is_scattered) {
+      OweEverywhere(debt, Haste::kNextTick);
+    } else {
+      OweAbsent(debt, Haste::kNextTick);
+    }
   }
 }
 
@@ -269,6 +274,8 @@ bool CoreState::SettleObituary(uint64_t hash, Generation back) {
     Owe(obituary->last_seen_at, debt);
   } else if (obituary->cause != DeathCause::kNodeLost) {
     return false;
+  } else if (!is_back && obituary->is_scattered) {
+    OweEverywhere(debt);
   } else if (!is_back) {
     OweAbsent(debt);
   }

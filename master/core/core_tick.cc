@@ -21,6 +21,7 @@ bool Core::Tick(absl::Time now) {
   s.ExpireGrants(now, &work);
   s.ExpirePartials(now, &work);
   s.GiveUpOverdue(now);
+  s.ReleaseTombs(&work);  // after it: a node that is given up is forgotten before what it held
   for (const auto& record : s.nodes.records()) {
     if (record != nullptr && record->is_up()) s.SendUnsent(*record, now);
   }

@@ -31,6 +31,7 @@ struct Obituary {
   bool covers_removal : 1 = false;  // dead_up_to counts a removal of the key, now or earlier
   // Nodes that may have a record of it owe to forget that, or the object is back and knows of them.
   bool is_settled : 1 = false;
+  bool is_scattered : 1 = false;  // nodes that are there may have parts of it that were not taken
 };
 static_assert(sizeof(Obituary) == 32);
 
