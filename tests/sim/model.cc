@@ -99,7 +99,8 @@ std::string Model::PutEnded(uint64_t attempt_id, const absl::Status& status, int
       if (reason == ErrorReason::kBytesPinned) return "";
       [[fallthrough]];
     case absl::StatusCode::kCancelled:
-      return excuses_.faulty() || excuses_.master_crashes
+      // A node is let in once the store has it.
+      return excuses_.faulty() || excuses_.master_crashes || excuses_.meta_failures
                  ? ""
                  : absl::StrCat("put failed without a fault: ", Describe(status));
     default:
@@ -259,7 +260,7 @@ std::string Model::RemoveEnded(const std::string& key, const absl::Status& statu
     }
     if (end.begun > removal.from) removal = {.from = end.begun, .at = now};
   }
-  const bool faulty = excuses_.faulty() || excuses_.master_crashes;
+  const bool faulty = excuses_.faulty() || excuses_.master_crashes || excuses_.meta_failures;
   if (status.ok() || absl::IsNotFound(status)) return "";
   if (faulty && (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status))) return "";
   return absl::StrCat("remove of ", key, " failed: ", Describe(status));

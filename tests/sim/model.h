@@ -30,7 +30,7 @@ struct Excuses {
   bool evicts = false;          // the pool is smaller than the data
   bool master_crashes = false;  // between a crash and the last inventory little is known
   bool slow_callers = false;    // calls are repeated, or go on, long after they began
-  bool meta_failures = false;   // writes to the meta store fail
+  bool meta_failures = false;   // writes to the meta store fail, or take long
   // What a master has removed, or has not found to remove, is not there for the masters to come,
   // whether this one knew every node or not.
   bool keeps_state = false;

@@ -19,7 +19,7 @@ struct FaultModel {
   double client_crashes = 0;   // in the middle of whatever it does
   double client_freezes = 0;   // paused in the middle of it, and resumed past every deadline
   double master_crashes = 0;   // the next one knows what is in the meta store, and has a later term
-  double meta_failures = 0;    // share of the writes to the meta store that it refuses
+  double meta_failures = 0;    // share of the writes to the meta store that fail; others are slow
   double cuts = 0;             // between two of {master, node, client}, one way or both
   absl::Duration cut_min = absl::Milliseconds(200);
   absl::Duration cut_max = absl::Seconds(12);

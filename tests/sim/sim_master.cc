@@ -50,7 +50,8 @@ void SimMaster::StartWithStore() {
 }
 
 void SimMaster::FinishWriteLater() {
-  const double longest = random_.OneIn(50) ? 2.0 : 0.01;
+  const bool is_slow = options_.meta_failures > 0 && random_.OneIn(50);
+  const double longest = is_slow ? 2.0 : 0.01;
   scheduler_.After(absl::Seconds(longest) * random_.Uniform(), [this, life = lives_] {
     if (life != lives_ || store_ == nullptr || store_->held() == 0) return;
     const bool fails = random_.Uniform() < options_.meta_failures;
