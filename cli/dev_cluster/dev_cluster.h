@@ -56,6 +56,8 @@ class DevCluster {
   absl::Status RestartMaster();
   // Starts a node that has ended again, with the same name.
   absl::Status RestartNode(size_t index);
+  // Starts the master again, which has ended, at the same address.
+  absl::Status RestartMaster();
   // Until `nodes` nodes are up with complete inventories, within the start timeout.
   absl::Status WaitForNodes(size_t nodes);
 

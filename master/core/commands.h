@@ -153,10 +153,12 @@ H AbslHashValue(H h, const RemoveTicket& t) {
   return H::combine(std::move(h), t.value);
 }
 // OK: gone for new readers. With a ticket: holders have still to confirm (and a lease to end);
-// Effects::removes_done names it then. NOT_FOUND with the reason when there was nothing.
+// Effects::removes_done names it then. NOT_FOUND with the reason when there was nothing. Neither is
+// to be said before the change is durable: a node that may hold the key is not there to be asked.
 struct RemoveOutcome {
   absl::Status status = {};
   RemoveTicket ticket = {};
+  ChangeNumber saved_by = 0;
 };
 
 // --- For operators
@@ -220,7 +222,7 @@ struct Totals {
   uint64_t removed = 0;
   uint64_t lost = 0;
   uint64_t adopted = 0;
-  uint64_t other_layouts = 0;   // parts of nodes with another fingerprint than their namespace
+  uint64_t other_layouts = 0;        // parts of nodes with another fingerprint than their namespace
   uint64_t inventories_retaken = 0;  // of nodes with more to forget than is listed
 };
 struct StatusResult {

@@ -162,6 +162,9 @@ absl::Status CheckNodes(const CoreState& s, Recount& count) {
 
 absl::Status CheckCounters(const CoreState& s, Recount& count) {
   if (!s.debts.AddsUp()) return Broken("debts");
+  uint32_t unmet = 0;
+  for (const auto& [name, node] : s.registry) unmet += node.is_met ? 0 : 1;
+  if (unmet != s.unmet_nodes) return Broken("unmet nodes ", s.unmet_nodes, ", counted ", unmet);
   if (!s.keeps_state && !s.registry.empty()) return Broken("a registry that nobody keeps");
   for (const auto& [name, index] : s.nodes.by_name()) {
     if (s.keeps_state && !s.IsRegistered(s.nodes[index].description)) {

@@ -1,6 +1,8 @@
 // What outlives the core: what it was given of the masters before, and the changes that are to be
 // kept for those to come.
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "master/core/core.h"
@@ -25,6 +27,18 @@ void CoreState::Restore(const DurableState& left) {
   for (const DurableNode& node : left.nodes) {
     registry[node.name] =
         RegisteredNode{.incarnation = node.incarnation, .given_up_to = node.given_up_to};
+  }
+  unmet_nodes = static_cast<uint32_t>(registry.size());
+  for (const DurableRemoval& removal : left.removals) {
+    const std::optional<NamespaceId> name_space = namespaces.FindOrAdd(removal.name_space);
+    // Without room for the namespace none of its keys is taken from any node.
+    if (!name_space.has_value()) continue;
+    const RemoveTicket ticket = tombstones.Add(Tombstone{.name_space = *name_space,
+                                                         .key = removal.key,
+                                                         .generation = removal.generation,
+                                                         .is_durable = true});
+    tombstones.Await(ticket);
+    awaiting_unmet.push_back(ticket);
   }
 }
 
@@ -67,15 +81,79 @@ void CoreState::Enlist(const RegisterNodeCommand& node, Generation given_up_to) 
   const ChangeNumber saved_by = Save(
       DurableNode{.name = node.name, .incarnation = node.incarnation, .given_up_to = given_up_to});
   if (is_another) strike_saved_by = saved_by;
-  registry[node.name] = RegisteredNode{
-      .incarnation = node.incarnation, .given_up_to = given_up_to, .saved_by = saved_by};
+  if (is_another && !registry.at(node.name).is_met) --unmet_nodes;
+  // A stranger brings nothing: the master to come will not take it from it either.
+  const bool is_met = given_up_to != Generation{};
+  if (!is_met) ++unmet_nodes;
+  registry[node.name] = RegisteredNode{.incarnation = node.incarnation,
+                                       .given_up_to = given_up_to,
+                                       .saved_by = saved_by,
+                                       .is_met = is_met};
 }
 
 void CoreState::Strike(const std::string& name, Incarnation incarnation) {
   const auto known = registry.find(name);
   if (known == registry.end() || known->second.incarnation != incarnation) return;
   strike_saved_by = Save(NodeForgotten{name});
+  if (!known->second.is_met) --unmet_nodes;
   registry.erase(known);
+}
+
+void CoreState::MarkMet(const RegisterNodeCommand& node) {
+  if (!IsRegistered(node) || registry.at(node.name).is_met) return;
+  registry.at(node.name).is_met = true;
+  --unmet_nodes;
+}
+
+ChangeNumber CoreState::Entomb(NamespaceId name_space, absl::string_view key, RemoveTicket caller) {
+  if (!keeps_state) return 0;
+  const Generation newest = Generation::Of(term, counter);
+  RemoveTicket durable = tombstones.DurableOf(name_space, key);
+  const bool is_first = durable == RemoveTicket{};
+  if (is_first) {
+    durable = tombstones.Add(Tombstone{
+        .name_space = name_space, .key = std::string(key), .generation = {}, .is_durable = true});
+    if (unmet_nodes > 0) {
+      tombstones.Await(durable);
+      awaiting_unmet.push_back(durable);
+    }
+  }
+  tombstones.Await(durable);  // this function
+  for (uint32_t owed = debts.Attach(KeyHash(name_space, key), durable); owed > 0; --owed) {
+    tombstones.Await(durable);
+  }
+  for (const auto& [name, index] : nodes.by_name()) {
+    if (!debts.HasUnlisted(nodes[index].id)) continue;
+    nodes[index].inventory_waiters.push_back(durable);
+    tombstones.Await(durable);
+  }
+  Tombstone& stone = *tombstones.Find(durable);
+  const bool is_needed = !is_first || stone.awaited > 1;
+  if (is_needed && stone.generation < newest) {
+    stone.generation = newest;
+    stone.saved_by =
+        Save(DurableRemoval{namespaces[name_space].name, std::string(key), stone.generation});
+  }
+  if (is_needed && caller != RemoveTicket{}) {
+    tombstones.Find(caller)->durable = durable;
+    tombstones.Await(durable);
+  }
+  const ChangeNumber saved_by = stone.saved_by;
+  if (is_needed) {
+    Confirm(durable);
+  } else {
+    tombstones.Confirm(durable);  // nobody has heard of it
+  }
+  return saved_by;
+}
+
+void CoreState::ReleaseTombs(uint32_t* work) {
+  while (unmet_nodes == 0 && *work > 0 && !awaiting_unmet.empty()) {
+    const RemoveTicket ticket = awaiting_unmet.back();
+    awaiting_unmet.pop_back();
+    Confirm(ticket);
+    --*work;
+  }
 }
 
 void CoreState::CloseRegistry(absl::Time now) {

@@ -66,6 +66,7 @@ void Core::InventoryComplete(NodeId node, SessionId session, absl::Time now) {
   if (record == nullptr || record->inventory_complete) return;
   record->inventory_complete = true;
   record->is_met = true;
+  s.MarkMet(record->description);
   if (record->seen != nullptr) record->unswept = record->parts.size();
   s.nodes.Refresh();
   s.Unpark(*record);
@@ -169,6 +170,16 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
     } else if (std::find(stone.holders.begin(), stone.holders.end(), holder) ==
                stone.holders.end()) {
       stone.holders.push_back(holder);  // it came after the removal, and is told with the others
+    }
+    return true;
+  }
+  const RemoveTicket durable = tombstones.DurableOf(part.name_space, part.sealed->key);
+  if (durable != RemoveTicket{} && generation <= tombstones.Find(durable)->generation) {
+    // A master before may have leased it.
+    Owe(part.node, {part.key_hash, generation}, Haste::kNow,
+        part.now < hold_until ? hold_until : absl::InfinitePast());
+    for (uint32_t owed = debts.Attach(part.key_hash, durable); owed > 0; --owed) {
+      tombstones.Await(durable);
     }
     return true;
   }

@@ -37,7 +37,15 @@ RemoveOutcome CoreState::RemoveOne(NamespaceId name_space, absl::string_view key
     const std::optional<Obituary> obituary = obituaries.Find(hash);
     const RemoveTicket going_on = tombstones.Covering(
         name_space, key, obituary.has_value() ? obituary->generation : Generation{1});
-    if (going_on != RemoveTicket{}) return {.status = absl::OkStatus(), .ticket = going_on};
+    if (going_on != RemoveTicket{}) {
+      const Tombstone* durable = tombstones.Find(tombstones.DurableOf(name_space, key));
+      return {.status = absl::OkStatus(),
+              .ticket = going_on,
+              .saved_by = durable == nullptr ? 0 : durable->saved_by};
+    }
+    if (keeps_state && tombstones.size() >= options.max_tombstones) {
+      return {.status = LimitReached("unconfirmed removals", options.max_tombstones)};
+    }
     // A node that has not reported all yet may still bring it.
     if (nodes.incomplete_count() == 0) {
       SettleObituary(hash);
@@ -51,20 +59,21 @@ RemoveOutcome CoreState::RemoveOne(NamespaceId name_space, absl::string_view key
       dead.dead_up_to = Generation::Of(term, counter);
       dead.covers_removal = true;
       Remember(dead);
-      return {.status = std::move(why)};
+      // A crash may forget the debts, and with them that the key was evicted or lost.
+      const ChangeNumber saved_by = Entomb(name_space, key, RemoveTicket{});
+      return {.status = std::move(why), .saved_by = saved_by};
     }
   }
   if (tombstones.size() >= options.max_tombstones) {
     return {.status =
                 LimitReached("unconfirmed removals", "--limit-tombstones", options.max_tombstones)};
   }
-  const RemoveTicket ticket = Bury(name_space, key, slot, now);
   if (is_here) ++totals.removed;
-  return {.status = absl::OkStatus(), .ticket = ticket};
+  return Bury(name_space, key, slot, now);
 }
 
-RemoveTicket CoreState::Bury(NamespaceId name_space, absl::string_view key, SlotIndex slot,
-                             absl::Time now) {
+RemoveOutcome CoreState::Bury(NamespaceId name_space, absl::string_view key, SlotIndex slot,
+                              absl::Time now) {
   const Generation newest = Generation::Of(term, counter);
   const RemoveTicket earlier = tombstones.Covering(name_space, key, Generation{1});
   const RemoveTicket ticket = tombstones.Add(
@@ -82,6 +91,9 @@ RemoveTicket CoreState::Bury(NamespaceId name_space, absl::string_view key, Slot
                       .covers_removal = true});
   }
   for (uint32_t owed = debts.Attach(hash, ticket); owed > 0; --owed) tombstones.Await(ticket);
+  const bool is_to_last =
+      unmet_nodes > 0 || tombstones.DurableOf(name_space, key) != RemoveTicket{};
+  const ChangeNumber saved_by = is_to_last ? Entomb(name_space, key, ticket) : 0;
   if (slot != kNoSlot) BuryObject(ticket, slot, now);
   while (const std::optional<PartialTable::Id> id = partials.FirstOf(hash)) {
     for (const PartialPart& part : partials.Find(*id)->parts) {
@@ -95,7 +107,11 @@ RemoveTicket CoreState::Bury(NamespaceId name_space, absl::string_view key, Slot
     nodes[index].inventory_waiters.push_back(ticket);
     tombstones.Await(ticket);
   }
-  return tombstones.Confirm(ticket) ? RemoveTicket{} : ticket;
+  Confirm(ticket);
+  const bool is_done = !tombstones.contains(ticket);
+  return {.status = absl::OkStatus(),
+          .ticket = is_done ? RemoveTicket{} : ticket,
+          .saved_by = saved_by};
 }
 
 void CoreState::BuryObject(RemoveTicket ticket, SlotIndex slot, absl::Time now) {
@@ -147,10 +163,18 @@ void CoreState::Transmit(uint64_t command_id, absl::Time now) {
 void CoreState::Confirm(RemoveTicket ticket) {
   while (ticket != RemoveTicket{}) {
     const Tombstone* stone = tombstones.Find(ticket);
-    const RemoveTicket follower = stone == nullptr ? RemoveTicket{} : stone->follower;
+    if (stone == nullptr) return;
+    const RemoveTicket follower = stone->follower;
+    const RemoveTicket durable = stone->durable;
+    std::optional<RemovalForgotten> forgotten;
+    if (stone->is_durable && stone->generation != Generation{}) {
+      forgotten = RemovalForgotten{namespaces[stone->name_space].name, stone->key};
+    }
     if (!tombstones.Confirm(ticket)) return;
+    if (forgotten.has_value()) Save(*std::move(forgotten));
     removes_done.push_back(ticket);
     ++changes;
+    if (durable != RemoveTicket{}) Confirm(durable);
     ticket = follower;
   }
 }

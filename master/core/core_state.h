@@ -72,6 +72,8 @@ struct RegisteredNode {
   Incarnation incarnation;
   Generation given_up_to;  // see DurableNode
   ChangeNumber saved_by = 0;
+  // This master knows, or has given up, all that it held when this master began.
+  bool is_met = false;
 };
 
 struct CoreState {
@@ -105,6 +107,13 @@ struct CoreState {
   // Out of it, before anything stops to wait for the node.
   void Strike(const std::string& name, Incarnation incarnation);
   void CloseRegistry(absl::Time now);
+  void MarkMet(const RegisterNodeCommand& node);
+  // The removal is to be remembered until no node can bring the key back: those that this master
+  // has not met, and those that owe to forget it. `caller`: a removal of the key that is not done
+  // yet, or none. Returns the change that makes it durable; 0: there is no such node.
+  ChangeNumber Entomb(NamespaceId name_space, absl::string_view key, RemoveTicket caller);
+  // Durable removals wait no more for nodes when all are met.
+  void ReleaseTombs(uint32_t* work);
 
   // --- core_objects.cc: the life of an object.
   // Names the parent (empty: none) of a granted object; false when the table is full.
@@ -186,7 +195,7 @@ struct CoreState {
 
   // --- core_remove.cc
   RemoveOutcome RemoveOne(NamespaceId name_space, absl::string_view key, absl::Time now);
-  RemoveTicket Bury(NamespaceId name_space, absl::string_view key, SlotIndex slot, absl::Time now);
+  RemoveOutcome Bury(NamespaceId name_space, absl::string_view key, SlotIndex slot, absl::Time now);
   void BuryObject(RemoveTicket ticket, SlotIndex slot, absl::Time now);
   // The removal awaits this holder, which is told with the next effects.
   void FreeAt(NodeId holder, const Debt& debt, RemoveTicket ticket);
@@ -266,7 +275,9 @@ struct CoreState {
   absl::btree_map<std::string, RegisteredNode> registry;  // empty where nothing is kept
   bool is_registry_closed = false;                        // as the masters before have left it
   bool is_registry_to_close = false;
-  ChangeNumber strike_saved_by = 0;             // of the last incarnation that was taken out
+  ChangeNumber strike_saved_by = 0;  // of the last incarnation that was taken out
+  uint32_t unmet_nodes = 0;          // of the registry
+  std::vector<RemoveTicket> awaiting_unmet;
   absl::Time started = absl::InfiniteFuture();  // the first command
   absl::Time last_now = absl::InfinitePast();   // of the last one
   absl::Time hold_until = absl::InfinitePast();

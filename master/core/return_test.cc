@@ -130,6 +130,25 @@ TEST(Return, WhatWasEvictedBeforeANewerOneCameIsForgottenToo) {
   EXPECT_TRUE(pool.core.IsRemoveDone(ticket));
 }
 
+TEST(Return, PartsThatWereNotTakenAreForgottenWithTheObject) {
+  CoreFixture pool({.takeover_hold = absl::ZeroDuration()});
+  RegisterNodeCommand description = CoreFixture::Description("n1", {kBlock});
+  description.highest_term_seen = Term{5};
+  const NodeHandle n1 = pool.Register(description);
+  pool.Inventory(n1, {OldPart("a", 0)});
+  pool.Complete(n1);
+  description.name = "n2";
+  const NodeHandle n2 = pool.Register(description);
+  pool.Inventory(n2, {OldHalves("a")[0]});  // of another replica
+  pool.Complete(n2);
+  pool.Advance(absl::Seconds(61));
+  ASSERT_THAT(pool.Exists("a"), IsOk());
+  for (const char* key : {"b", "c"}) ASSERT_THAT(pool.Put(key, kBlockPayload), IsOk());
+  ASSERT_THAT(pool.Exists("a"), Fails(absl::StatusCode::kNotFound, ErrorReason::kEvicted));
+  EXPECT_TRUE(Names(pool.TakeFrees(), n2.id, OldPart("a", 0).generation))
+      << "another half may complete it for the next master";
+}
+
 TEST(Return, WhatMayHaveBeenRemovedLongAgoIsRefused) {
   CoreFixture pool({.takeover_hold = absl::ZeroDuration(), .obituaries = 1});
   pool.AddNode("n1", 10 * kBlock);

@@ -6,7 +6,7 @@ namespace moonpool::master {
 
 RemoveTicket TombstoneTable::Add(Tombstone tombstone) {
   const RemoveTicket ticket{++last_ticket_};
-  by_key_[KeyHash(tombstone.name_space, tombstone.key)].push_back(ticket);
+  IndexOf(tombstone)[KeyHash(tombstone.name_space, tombstone.key)].push_back(ticket);
   stones_.emplace(ticket, std::move(tombstone));
   return ticket;
 }
@@ -24,6 +24,16 @@ RemoveTicket TombstoneTable::Covering(NamespaceId name_space, absl::string_view 
   return {};
 }
 
+RemoveTicket TombstoneTable::DurableOf(NamespaceId name_space, absl::string_view key) const {
+  const auto tickets = durable_by_key_.find(KeyHash(name_space, key));
+  if (tickets == durable_by_key_.end()) return {};
+  for (const RemoveTicket ticket : tickets->second) {
+    const Tombstone& stone = stones_.at(ticket);
+    if (stone.name_space == name_space && stone.key == key) return ticket;
+  }
+  return {};
+}
+
 Tombstone* TombstoneTable::Find(RemoveTicket ticket) {
   const auto stone = stones_.find(ticket);
   return stone == stones_.end() ? nullptr : &stone->second;
@@ -37,9 +47,10 @@ void TombstoneTable::Follow(RemoveTicket earlier, RemoveTicket later) {
 bool TombstoneTable::Confirm(RemoveTicket ticket) {
   const auto stone = stones_.find(ticket);
   if (stone == stones_.end() || --stone->second.awaited > 0) return false;
-  const auto tickets = by_key_.find(KeyHash(stone->second.name_space, stone->second.key));
+  ByKey& by_key = IndexOf(stone->second);
+  const auto tickets = by_key.find(KeyHash(stone->second.name_space, stone->second.key));
   tickets->second.erase(std::find(tickets->second.begin(), tickets->second.end(), ticket));
-  if (tickets->second.empty()) by_key_.erase(tickets);
+  if (tickets->second.empty()) by_key.erase(tickets);
   stones_.erase(stone);
   return true;
 }

@@ -1,7 +1,9 @@
 // Removals that are not confirmed yet.
 //
 // An explicit remove must not come back (R6): until every holder has said that it forgot the
-// object, the tombstone keeps (key, generation and older) from being adopted again.
+// object, the tombstone keeps (key, generation and older) from being adopted again. Durable ones
+// are for holders that the caller does not wait for; there is one per key at most, and it outlives
+// the others of the key.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "master/core/durable.h"
 #include "master/core/node_commands.h"
 #include "master/core/object_table.h"
 
@@ -27,6 +30,9 @@ struct Tombstone {
   Generation generation;       // this and every older one is dead
   uint32_t awaited = 0;        // confirmations
   RemoveTicket follower = {};  // a later removal of the key, which is not done before this one
+  RemoveTicket durable = {};   // the durable one of the key, which awaits this one
+  bool is_durable = false;
+  ChangeNumber saved_by = 0;  // of a durable one
   // While a lease lasts the holders must keep the bytes; then they are told to forget them.
   absl::Time holders_told_at = absl::InfinitePast();
   Generation held_generation = {};
@@ -39,6 +45,8 @@ class TombstoneTable {
   RemoveTicket Add(Tombstone tombstone);
   // The newest removal of the key that covers this generation; 0 when there is none.
   RemoveTicket Covering(NamespaceId name_space, absl::string_view key, Generation generation) const;
+  // The durable one of the key; 0 when there is none.
+  RemoveTicket DurableOf(NamespaceId name_space, absl::string_view key) const;
   Tombstone* Find(RemoveTicket ticket);
   bool contains(RemoveTicket ticket) const { return stones_.contains(ticket); }
   void Await(RemoveTicket ticket) { ++stones_.at(ticket).awaited; }
@@ -58,8 +66,12 @@ class TombstoneTable {
  private:
   uint64_t last_ticket_ = 0;
   absl::flat_hash_map<RemoveTicket, Tombstone> stones_;  // never iterated
+  using ByKey = absl::flat_hash_map<uint64_t, absl::InlinedVector<RemoveTicket, 1>>;
+  ByKey& IndexOf(const Tombstone& stone) { return stone.is_durable ? durable_by_key_ : by_key_; }
+
   // By hash of the key, oldest first.
-  absl::flat_hash_map<uint64_t, absl::InlinedVector<RemoveTicket, 1>> by_key_;
+  ByKey by_key_;
+  ByKey durable_by_key_;
   absl::btree_set<std::pair<absl::Time, RemoveTicket>> delayed_;
 };
 

@@ -1,4 +1,6 @@
 // OpenNamespace, Remove, ListObjects.
+#include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -14,19 +16,23 @@ namespace {
 constexpr uint32_t kMaxPage = 10000;
 constexpr size_t kMaxPageTokenBytes = 4096;
 
-// Keys whose holders have not confirmed yet. The answer was written at once, but for those.
+// Keys whose removal is no promise yet: holders have to confirm it, or the store has to keep it.
+// The answer was written at once, but for those.
 class WaitingRemove final : public Waiter {
  public:
-  struct Pending {
+  struct Promise {
     int index;
     RemoveTicket ticket;
+    ChangeNumber saved_by;
   };
 
-  WaitingRemove(const Core& core, v1::RemoveResponse response, std::vector<Pending> pending,
-                Done<v1::RemoveResponse> done)
+  WaitingRemove(const Core& core, const UnsavedChanges& unsaved, v1::RemoveResponse response,
+                std::vector<Promise> promises, Done<v1::RemoveResponse> done)
       : core_(core),
+        unsaved_(unsaved),
         response_(std::move(response)),
-        pending_(std::move(pending)),
+        promises_(std::move(promises)),
+        unconfirmed_(promises_.size()),
         done_(std::move(done)) {}
 
   // Confirmed ones are taken from the end and the first that is not stops the look: one step for
@@ -34,34 +40,65 @@ class WaitingRemove final : public Waiter {
   size_t key_count() const override { return 1; }
 
   Progress Retry(absl::Time) override {
-    while (!pending_.empty() && core_.IsRemoveDone(pending_.back().ticket)) pending_.pop_back();
-    if (!pending_.empty()) return Progress::kOther;
-    std::move(done_)(absl::OkStatus(), std::move(response_));
+    while (unconfirmed_ > 0 && core_.IsRemoveDone(promises_[unconfirmed_ - 1].ticket)) {
+      --unconfirmed_;
+    }
+    if (unconfirmed_ > 0) return Progress::kOther;
+    // Some may be done because a node was given up: the next master must not take it either.
+    if (!saved_by_.has_value()) {
+      saved_by_ = core_.strike_saved_by();
+      for (const Promise& promise : promises_) {
+        saved_by_ = std::max(*saved_by_, promise.saved_by);
+      }
+    }
+    const std::optional<absl::Status> outcome = unsaved_.OutcomeOf(*saved_by_);
+    if (!outcome.has_value()) return Progress::kOther;
+    Answer([&](const Promise& promise) { return Unsaved(promise, *outcome); });
     return Progress::kDone;
   }
   void Expire(absl::Time) override {
-    AnswerUnconfirmed(
-        MakeError(absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline,
-                  "gone for readers, but not every holder has confirmed yet",
-                  {.hint = "repeat the call to learn when they have, since until then a restart of "
-                           "the master undoes it; `moonpool forget NODE` if one will never come "
-                           "back"}));
+    Answer([&](const Promise& promise) { return Late(promise); });
   }
   void Fail(const absl::Status& status, absl::Time) override { std::move(done_)(status, {}); }
 
   // Answers now, with `status` for each key that is not confirmed.
   void AnswerUnconfirmed(const absl::Status& status) {
-    for (const Pending& pending : pending_) {
-      if (core_.IsRemoveDone(pending.ticket)) continue;
-      StatusToProto(status, response_.mutable_results(pending.index));
-    }
-    std::move(done_)(absl::OkStatus(), std::move(response_));
+    Answer([&](const Promise& promise) { return Late(promise).ok() ? absl::OkStatus() : status; });
   }
 
  private:
+  // Answers now; what is said of a promise replaces its result, unless that is OK.
+  template <typename Say>
+  void Answer(Say say) {
+    for (const Promise& promise : promises_) {
+      const absl::Status status = say(promise);
+      if (!status.ok()) StatusToProto(status, response_.mutable_results(promise.index));
+    }
+    std::move(done_)(absl::OkStatus(), std::move(response_));
+  }
+  absl::Status Unsaved(const Promise& promise, const absl::Status& outcome) const {
+    const ChangeNumber strike = saved_by_.value_or(core_.strike_saved_by());
+    const ChangeNumber needed = std::max(promise.saved_by, strike);
+    return unsaved_.IsSaved(needed) ? absl::OkStatus() : outcome;
+  }
+  absl::Status Late(const Promise& promise) const {
+    if (!core_.IsRemoveDone(promise.ticket)) {
+      return MakeError(
+          absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline,
+          "gone for readers, but not every holder has confirmed yet",
+          {.hint = "repeat the call to learn when they have, since until then a restart of "
+                   "the master undoes it; `moonpool forget NODE` if one will never come "
+                   "back"});
+    }
+    return Unsaved(promise, SaveIsSlow());
+  }
+
   const Core& core_;
+  const UnsavedChanges& unsaved_;
   v1::RemoveResponse response_;
-  std::vector<Pending> pending_;
+  const std::vector<Promise> promises_;
+  size_t unconfirmed_;  // of the front
+  std::optional<ChangeNumber> saved_by_;
   Done<v1::RemoveResponse> done_;
 };
 
@@ -111,6 +148,7 @@ CallId Handlers::OpenNamespace(const v1::OpenNamespaceRequest& request, absl::Ti
 CallId Handlers::Remove(const v1::RemoveRequest& request, absl::Time now,
                         Done<v1::RemoveResponse> done) {
   absl::Status status = Admit(request.header(), request.keys_size());
+  if (status.ok() && unsaved_.full()) status = TooManyUnsaved();
   if (!status.ok()) {
     std::move(done)(std::move(status), {});
     return {};
@@ -124,13 +162,17 @@ CallId Handlers::Remove(const v1::RemoveRequest& request, absl::Time now,
   } else {
     v1::RemoveResponse response;
     SetHeader(core_.term(), response.mutable_header());
-    std::vector<WaitingRemove::Pending> pending;
+    std::vector<WaitingRemove::Promise> promises;
     for (const RemoveOutcome& outcome : *outcomes) {
-      if (outcome.ticket.value != 0) pending.push_back({response.results_size(), outcome.ticket});
+      const bool is_promise = outcome.status.ok() || absl::IsNotFound(outcome.status);
+      if (is_promise && !(outcome.ticket.value == 0 &&
+                          unsaved_.IsSaved(std::max(outcome.saved_by, core_.strike_saved_by())))) {
+        promises.push_back({response.results_size(), outcome.ticket, outcome.saved_by});
+      }
       StatusToProto(outcome.status, response.add_results());
     }
-    auto waiter = std::make_unique<WaitingRemove>(core_, std::move(response), std::move(pending),
-                                                  std::move(done));
+    auto waiter = std::make_unique<WaitingRemove>(core_, unsaved_, std::move(response),
+                                                  std::move(promises), std::move(done));
     const Waiter::Progress progress = waiter->Retry(now);
     if (progress == Waiter::Progress::kDone) {
       // Nothing to wait for.

@@ -163,6 +163,89 @@ TEST_F(SavingTest, ANodeIsForgottenOnceThatIsDurable) {
   EXPECT_THAT(answer.status, IsOk());
 }
 
+// One of the two nodes of the registry is here.
+class SavingRemoveTest : public HandlersFixture {
+ protected:
+  SavingRemoveTest()
+      : HandlersFixture({}, {.term = Term{6},
+                             .is_registry_closed = true,
+                             .nodes = {{"n1", Incarnation{1}, {}}, {"n2", Incarnation{1}, {}}}}),
+        node(AddNode("n1", 4 * kMiB)) {}
+  void Remove(std::vector<std::string> keys) {
+    handlers.Remove(KeysRequest<v1::RemoveRequest>(std::move(keys)), now, answer.done());
+  }
+  bool Exists(const std::string& key) {
+    Answer<v1::ExistsResponse> exists;
+    handlers.Exists(KeysRequest<v1::ExistsRequest>({key}), now, exists.done());
+    return exists.response.results(0).code() == 0;
+  }
+  ErrorReason Reason(int index) const { return WireReason(answer.response.results(index)); }
+
+  Node& node;
+  Answer<v1::RemoveResponse> answer;
+};
+
+TEST_F(SavingRemoveTest, IsAnsweredOnceItIsConfirmedAndDurable) {
+  Put("a", 10);
+  Remove({"a", "never"});
+  ConfirmCommands(node);
+  EXPECT_FALSE(answer.is_there());
+  ASSERT_TRUE(EndWrite());
+  EXPECT_EQ(last_write.size(), 2u);
+  ASSERT_TRUE(answer.is_there());
+  EXPECT_EQ(answer.response.results(0).code(), 0);
+  EXPECT_EQ(Reason(1), ErrorReason::kNeverStored);
+}
+
+TEST_F(SavingRemoveTest, IsNotConfirmedWhenItCannotBeMadeDurable) {
+  Put("a", 10);
+  Remove({"a", "never"});
+  ASSERT_TRUE(EndWrite(kDiskFull));
+  EXPECT_FALSE(answer.is_there()) << "its holder has not confirmed";
+  ConfirmCommands(node);
+  ASSERT_TRUE(answer.is_there());
+  EXPECT_EQ(Reason(0), ErrorReason::kNotSaved);
+  EXPECT_EQ(Reason(1), ErrorReason::kNotSaved);
+  EXPECT_FALSE(Exists("a")) << "it is gone for readers";
+  Advance(absl::Seconds(1));
+  ASSERT_TRUE(EndWrite());
+  Answer<v1::RemoveResponse> again;
+  handlers.Remove(KeysRequest<v1::RemoveRequest>({"a"}), now, again.done());
+  ASSERT_TRUE(again.is_there());
+  EXPECT_EQ(WireReason(again.response.results(0)), ErrorReason::kRemoved);
+}
+
+TEST_F(SavingRemoveTest, EndsAtItsDeadlineWhenTheStoreIsSlow) {
+  Put("a", 10);
+  Remove({"a", "never"});
+  ConfirmCommands(node);
+  Advance(absl::Seconds(4));
+  v1::NodeMessage alive;
+  alive.mutable_heartbeat()->set_sequence(1);
+  Send(node, alive);
+  Advance(absl::Seconds(6));
+  ASSERT_TRUE(answer.is_there());
+  EXPECT_EQ(Reason(0), ErrorReason::kDeadline);
+  EXPECT_EQ(Reason(1), ErrorReason::kDeadline);
+}
+
+TEST_F(SavingRemoveTest, WaitsForTheEndOfANodeThatItWouldHaveWaitedFor) {
+  Put("a", 10);
+  handlers.CloseSession(*node.session, now);
+  Remove({"a"});
+  ASSERT_TRUE(EndWrite());
+  v1::ForgetNodeRequest forget;
+  FillVersion(forget.mutable_version());
+  forget.set_name("n1");
+  Answer<v1::ForgetNodeResponse> forgotten;
+  handlers.ForgetNode(forget, now, forgotten.done());
+  EXPECT_FALSE(answer.is_there()) << "the next master would take the key from n1";
+  ASSERT_TRUE(EndWrite());
+  EXPECT_TRUE(forgotten.is_there());
+  ASSERT_TRUE(answer.is_there());
+  EXPECT_EQ(answer.response.results(0).code(), 0);
+}
+
 class FewUnsaved : public SavingTest {
  protected:
   FewUnsaved() : SavingTest({.max_unsaved_changes = 1}) {}
@@ -178,6 +261,15 @@ TEST_F(FewUnsaved, NodesAreRefusedThatCouldNotBeKept) {
   ASSERT_TRUE(EndWrite());
   first.Drain();
   EXPECT_TRUE(first.received[0].has_registered());
+}
+
+TEST_F(FewUnsaved, RemovalsAreRefusedThatCouldNotBeKept) {
+  Node& node = Open("n1");
+  Send(node, RegisterMessage("n1", 4 * kMiB));
+  Answer<v1::RemoveResponse> answer;
+  handlers.Remove(KeysRequest<v1::RemoveRequest>({"a"}), now, answer.done());
+  EXPECT_THAT(answer.status,
+              Fails(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached));
 }
 
 TEST_F(SavingTest, ANodeThatRaisesTheTermIsRegisteredOnceItIsDurable) {

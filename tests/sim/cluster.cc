@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/checksum.h"
+#include "common/error.h"
 #include "common/log.h"
 #include "common/version.h"
 #include "tests/sim/sim_client.h"
@@ -28,6 +29,7 @@ master::CoreOptions CoreOptionsOf(const SimOptions& options) {
   core.stripe_bytes = options.stripe_bytes;
   core.min_part_bytes = options.min_part_bytes;
   core.max_grant = absl::Seconds(8);
+  core.registry_open = absl::ZeroDuration();  // no node was here before
   return core;
 }
 
@@ -45,8 +47,14 @@ class Cluster {
             .evicts = options.may_evict(),
             .master_crashes = options.faults.master_crashes > 0,
             .slow_callers = options.faults.client_freezes > 0,
+            .meta_failures = options.faults.meta_failures > 0,
+            .keeps_state = options.keeps_state,
         }),
-        master_(scheduler_, network_, {.core = CoreOptionsOf(options), .handlers = {}},
+        master_(scheduler_, network_,
+                {.core = CoreOptionsOf(options),
+                 .handlers = {},
+                 .keeps_state = options.keeps_state,
+                 .meta_failures = options.faults.meta_failures},
                 Random(random_.Next())) {
     fabric_.faults() = options.faults.data;
   }
@@ -184,12 +192,19 @@ class Cluster {
     v1::ForgetNodeRequest request;
     request.mutable_version()->set_major(kWireMajor);
     request.set_name(name);
+    const auto is_answered = std::make_shared<bool>(false);
     master_.handlers().ForgetNode(
-        request, scheduler_.Now(), [this, name](const absl::Status& status, const auto&) {
-          // A master that was started since has never met it.
-          if (status.ok() || absl::IsNotFound(status)) return;
-          Violate(absl::StrCat("forget of ", name, ": ", status.message()));
+        request, scheduler_.Now(),
+        [this, name, is_answered](const absl::Status& status, const auto&) {
+          // Until the answer has come a crash may undo it.
+          *is_answered = status.ok() || absl::IsNotFound(status);
+          const bool is_excused = *is_answered || ReasonOf(status) == ErrorReason::kNotSaved;
+          if (!is_excused) Violate(absl::StrCat("forget of ", name, ": ", status.message()));
         });
+    master_.PumpWrites();
+    scheduler_.After(absl::Seconds(5), [this, name, is_answered] {
+      if (!*is_answered) Forget(name);
+    });
   }
 
   SimClient* AnyRunningClient() {
@@ -264,6 +279,7 @@ class Cluster {
 
   void HealEverything() {
     network_.set_options(NetworkOptions{});
+    master_.StopMetaFailures();
     fabric_.faults() = DataFaults{};
     // Cuts heal by their own events, all of them within kQuiesce.
   }

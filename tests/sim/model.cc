@@ -99,7 +99,9 @@ std::string Model::PutEnded(uint64_t attempt_id, const absl::Status& status, int
       if (reason == ErrorReason::kBytesPinned) return "";
       [[fallthrough]];
     case absl::StatusCode::kCancelled:
-      return excuses_.faulty() || excuses_.master_crashes || MayMissANode(attempt.started)
+      // A node is let in once the store has it.
+      return excuses_.faulty() || excuses_.master_crashes || excuses_.meta_failures ||
+                     MayMissANode(attempt.started)
                  ? ""
                  : absl::StrCat("put failed without a fault: ", Describe(status));
     default:
@@ -248,8 +250,13 @@ std::string Model::RemoveEnded(const std::string& key, const absl::Status& statu
                     " ends: ", Describe(status),
                     status.ok() && !end.binds_successors ? ", by a master that lacks nodes" : ""));
   if (end.timed_out) return "";
+  // Gone for readers, until a restart of the master.
+  if (excuses_.meta_failures && ReasonOf(status) == ErrorReason::kNotSaved) return "";
   std::erase(state.unsettled_removes, end.begun);
-  // NOT_FOUND is no promise: a put may still be open.
+  // Bytes that were evicted, or that a node has which was not there to be told, may still be read
+  // through a hint.
+  const bool is_absent = excuses_.keeps_state && (status.ok() || absl::IsNotFound(status));
+  if (is_absent && end.begun > state.absence.from) state.absence = {.from = end.begun, .at = now};
   if (status.ok()) {
     Removal& removal = end.binds_successors ? state.removal : state.short_removal;
     if (!end.binds_successors && std::exchange(state.short_life, master_lives_) != master_lives_) {
@@ -257,7 +264,8 @@ std::string Model::RemoveEnded(const std::string& key, const absl::Status& statu
     }
     if (end.begun > removal.from) removal = {.from = end.begun, .at = now};
   }
-  const bool faulty = excuses_.faulty() || excuses_.master_crashes || MayMissANode(end.begun);
+  const bool faulty = excuses_.faulty() || excuses_.master_crashes || excuses_.meta_failures ||
+                      MayMissANode(end.begun);
   if (status.ok() || absl::IsNotFound(status)) return "";
   if (faulty && (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status))) return "";
   return absl::StrCat("remove of ", key, " failed: ", Describe(status));
@@ -296,7 +304,7 @@ std::string Model::SaidToExist(const std::string& key, absl::Time begun, absl::T
   const bool may_exist =
       std::any_of(state.attempts.begin(), state.attempts.end(), [&](uint64_t id) {
         const Attempt& attempt = attempts_[id - 1];
-        return !state.removal.covers(attempt, begun) &&
+        return !state.removal.covers(attempt, begun) && !state.absence.covers(attempt, begun) &&
                !(is_short && state.short_removal.covers(attempt, begun));
       });
   return may_exist ? "" : absl::StrCat(key, " is said to exist, and all that was put is removed");

@@ -31,6 +31,10 @@ struct Excuses {
   bool evicts = false;          // the pool is smaller than the data
   bool master_crashes = false;  // between a crash and the last inventory little is known
   bool slow_callers = false;    // calls are repeated, or go on, long after they began
+  bool meta_failures = false;   // writes to the meta store fail, or take long
+  // What a master has removed, or has not found to remove, is not there for the masters to come,
+  // whether this one knew every node or not.
+  bool keeps_state = false;
 
   bool faulty() const { return nodes_lost || network_faults; }
 };
@@ -122,6 +126,7 @@ class Model {
     std::vector<absl::Time> unsettled_removes;
     std::deque<std::string> story;
     Removal removal;                            // that every master has to keep to
+    Removal absence;                            // that every master has to keep to; hints need not
     Removal short_removal;                      // that the master which confirmed it has to keep to
     uint64_t short_life = 0;                    // and which master that is
     std::map<uint64_t, absl::Time> held_until;  // by client

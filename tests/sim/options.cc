@@ -40,6 +40,8 @@ SimOptions SimOptions::FromSeed(uint64_t seed) {
   Random kills(seed ^ kKillSalt);
   if (kills.OneIn(4)) options.faults.node_kills = 0.05 + 0.25 * kills.Uniform();
 
+  options.keeps_state = !Random(seed ^ 0x57a7e).OneIn(4);
+
   // A third of the seeds run without other faults: there every miss needs a better excuse.
   if (random.OneIn(3)) return options;
   FaultModel& faults = options.faults;
@@ -53,6 +55,7 @@ SimOptions SimOptions::FromSeed(uint64_t seed) {
   if (random.OneIn(3)) faults.master_crashes = 0.03 + 0.2 * random.Uniform();
   if (random.OneIn(3)) faults.client_freezes = 0.1 + 0.5 * random.Uniform();
   if (random.OneIn(4)) faults.node_departures = 0.02 + 0.1 * random.Uniform();
+  if (random.OneIn(4)) faults.meta_failures = 0.2 * random.Uniform();
   return options;
 }
 
@@ -61,12 +64,12 @@ std::string SimOptions::Describe() const {
       "seed %d: %d nodes of %d bytes, %d clients, %d chains, objects up to %d bytes, stripes of "
       "%d, %d replicas, %s; faults: loss %.3f straggle %.3f flips %.3f repeats %.3f, per second: "
       "node crashes %.2f kills %.2f departures %.2f client crashes %.2f freezes %.2f master "
-      "crashes %.2f cuts "
-      "%.2f",
+      "crashes %.2f cuts %.2f, meta store %s, fails %.2f",
       seed, nodes, node_bytes, clients, chains, object_bytes_max, stripe_bytes, replicas,
       eviction_policy, faults.network.loss, faults.network.straggle, faults.data.bit_flip,
       faults.data.duplicate_write, faults.node_crashes, faults.node_kills, faults.node_departures,
-      faults.client_crashes, faults.client_freezes, faults.master_crashes, faults.cuts);
+      faults.client_crashes, faults.client_freezes, faults.master_crashes, faults.cuts,
+      keeps_state ? "kept" : "none", faults.meta_failures);
 }
 
 }  // namespace moonpool::sim

@@ -19,7 +19,8 @@ struct FaultModel {
   double node_departures = 0;  // for good: an operator has the master forget it, another one comes
   double client_crashes = 0;   // in the middle of whatever it does
   double client_freezes = 0;   // paused in the middle of it, and resumed past every deadline
-  double master_crashes = 0;   // the next one knows nothing, and has a later term
+  double master_crashes = 0;   // the next one knows what is in the meta store, and has a later term
+  double meta_failures = 0;    // share of the writes to the meta store that fail; others are slow
   double cuts = 0;             // between two of {master, node, client}, one way or both
   absl::Duration cut_min = absl::Milliseconds(200);
   absl::Duration cut_max = absl::Seconds(12);
@@ -44,6 +45,7 @@ struct SimOptions {
   uint32_t replicas = 1;
   std::string eviction_policy;
   absl::Duration duration = absl::Seconds(30);
+  bool keeps_state = true;  // the master has a meta store, which outlives it
   FaultModel faults;
 
   // Everything at its largest does not surely fit.

@@ -278,6 +278,10 @@ void SimClient::ReadEverything() {
       const std::string key = KeyOf(chain, block);
       const std::vector<absl::Status> exists = client_.Exists(
           std::vector<std::string>{key}, {.timeout = absl::Seconds(5), .cancel = {}});
+      if (exists[0].ok()) {
+        const absl::Time now = world_.scheduler.Now();
+        ReportOn(key, world_.model.SaidToExist(key, now, now));
+      }
       const uint64_t hits_before = client_.stats().hits;
       Get({key});
       if (exists[0].ok() && client_.stats().hits == hits_before) {

@@ -5,12 +5,16 @@
 #include <utility>
 
 #include "common/error.h"
+#include "master/meta/begin_term.h"
+#include "master/meta/records.h"
 
 namespace moonpool::sim {
 namespace {
 
 // How long a side of a broken stream takes to notice.
 constexpr absl::Duration kNoticeAfter = absl::Milliseconds(5);
+// A master that could not make its term durable.
+constexpr absl::Duration kStartAgainAfter = absl::Milliseconds(500);
 
 absl::Status Unreached() {
   return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable,
@@ -25,10 +29,45 @@ SimMaster::SimMaster(Scheduler& scheduler, Network& network, const Options& opti
 }
 
 void SimMaster::Start() {
-  ++last_term_.value;
   ++lives_;
+  if (options_.keeps_state) return StartWithStore();
+  ++last_term_.value;
   life_ = std::make_unique<Life>(options_, last_term_, Random(random_.Next()), scheduler_.Now());
   ScheduleTick();
+}
+
+void SimMaster::StartWithStore() {
+  store_ = std::make_unique<master::MemoryMetaStore>(disk_, [this] { FinishWriteLater(); });
+  store_->Hold();
+  const auto records = store_->Load(absl::InfiniteFuture());
+  const master::DurableState left = master::DecodeRecords(*records).state;
+  const Term term = *master::TermAfter(left, Term{1});
+  store_->Write({master::EncodeChange(term)}, [this, left, term](const absl::Status& status) {
+    if (!status.ok()) return scheduler_.After(kStartAgainAfter, [this] { Start(); });
+    life_ = std::make_unique<Life>(options_, term, Random(random_.Next()), scheduler_.Now(), left);
+    ScheduleTick();
+  });
+}
+
+void SimMaster::FinishWriteLater() {
+  const bool is_slow = options_.meta_failures > 0 && random_.OneIn(50);
+  const double longest = is_slow ? 2.0 : 0.01;
+  scheduler_.After(absl::Seconds(longest) * random_.Uniform(), [this, life = lives_] {
+    if (life != lives_ || store_ == nullptr || store_->held() == 0) return;
+    const bool fails = random_.Uniform() < options_.meta_failures;
+    store_->FinishOne(fails ? absl::ResourceExhaustedError("no space") : absl::OkStatus());
+  });
+}
+
+void SimMaster::PumpWrites() {
+  if (!is_up() || store_ == nullptr) return;
+  std::optional<master::MetaBatch> batch = handlers().TakeWrite(scheduler_.Now());
+  if (!batch.has_value()) return;
+  store_->Write(*std::move(batch), [this, life = lives_](const absl::Status& status) {
+    if (!is_up() || life != lives_) return;
+    handlers().OnWritten(status, scheduler_.Now());
+    PumpWrites();
+  });
 }
 
 void SimMaster::Crash() {
@@ -39,6 +78,9 @@ void SimMaster::Crash() {
     scheduler_.After(kNoticeAfter, [this, token] { scheduler_.Wake(token); });
   }
   life_.reset();
+  // What nobody was told is durable, or not.
+  if (store_ != nullptr && store_->held() > 0 && random_.OneIn(2)) store_->FinishOne();
+  store_.reset();
 }
 
 void SimMaster::ScheduleTick() {
@@ -48,6 +90,7 @@ void SimMaster::ScheduleTick() {
   scheduler_.At(std::max(next, scheduler_.Now() + absl::Microseconds(100)), [this, life = lives_] {
     if (!is_up() || life != lives_) return;
     handlers().Tick(scheduler_.Now());
+    PumpWrites();
     ScheduleTick();
   });
 }
@@ -85,6 +128,7 @@ void SimMaster::SendOnStream(uint64_t id, const v1::NodeMessage& message) {
         Stream* const arrived = FindStream(id);
         if (arrived == nullptr) return;
         handlers().OnNodeMessage(*arrived->session, message, scheduler_.Now());
+        PumpWrites();
       });
   if (!sent) Break(id);
 }
@@ -150,6 +194,7 @@ class SimStub final : public client::MasterStub {
               // To a process that is gone; its end has broken the connection.
               if (!master_.is_up() || master_.lives_ != life) return;
               (master_.handlers().*method)(request, master_.scheduler_.Now(), back);
+              master_.PumpWrites();
             });
     if (!sent) {
       scheduler.Sleep(std::min(kNoticeAfter, context.deadline - scheduler.Now()));

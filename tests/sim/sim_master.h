@@ -12,6 +12,7 @@
 #include "common/random.h"
 #include "master/core/core.h"
 #include "master/handlers/handlers.h"
+#include "master/meta/testing/memory_meta_store.h"
 #include "transport/sim/network.h"
 #include "transport/sim/scheduler.h"
 
@@ -22,6 +23,8 @@ class SimMaster {
   struct Options {
     master::CoreOptions core;
     master::HandlersOptions handlers;
+    bool keeps_state = true;
+    double meta_failures = 0;
   };
 
   // Ticks by itself while it is up.
@@ -34,8 +37,12 @@ class SimMaster {
   master::Handlers& handlers() { return life_->handlers; }
   // The process dies, and with it all that it knew; its peers see their connections end.
   void Crash();
-  // Another process in its place, of a later term, which knows nothing.
+  // Another process in its place, of a later term, which knows what is in the meta store. It is up
+  // when its term is durable.
   void Start();
+  // To be called after every call of the handlers: what is to be durable is written.
+  void PumpWrites();
+  void StopMetaFailures() { options_.meta_failures = 0; }
   bool is_up() const { return life_ != nullptr; }
   uint64_t lives() const { return lives_; }
 
@@ -64,12 +71,18 @@ class SimMaster {
   struct Life {
     Life(const Options& options, Term term, Random random, absl::Time now)
         : core(options.core, term, random), handlers(core, options.handlers, now) {}
+    Life(const Options& options, Term term, Random random, absl::Time now,
+         const master::DurableState& left)
+        : core(options.core, term, random, left), handlers(core, options.handlers, now) {}
     master::Core core;
     master::Handlers handlers;
     std::map<uint64_t, Stream> streams;
     std::set<uint64_t> open_calls;  // tokens of those who wait for an answer
   };
 
+  void StartWithStore();
+  // Each write takes its time, and may fail.
+  void FinishWriteLater();
   void ScheduleTick();
   // nullptr when it is of another life, or broken.
   Stream* FindStream(uint64_t id);
@@ -79,11 +92,13 @@ class SimMaster {
 
   Scheduler& scheduler_;
   Network& network_;
-  const Options options_;
+  Options options_;
   Random random_;
   Term last_term_{0};
   uint64_t lives_ = 0;  // events of older ones are void
   std::unique_ptr<Life> life_;
+  master::MemoryDisk disk_;
+  std::unique_ptr<master::MemoryMetaStore> store_;
 };
 
 }  // namespace moonpool::sim
