@@ -193,7 +193,7 @@ TEST_F(FailoverTest, WhileEtcdIsAwayNobodyNewLeadsAndAfterwardsAllIsAsBefore) {
   const uint32_t term = Of(*first).term;
   etcd_->Kill();
   EXPECT_TRUE(Eventually([&] { return Of(*first).reign == 0; })) << "it does not fall silent";
-  EXPECT_THAT(Log(*first), HasSubstr("falls silent at its end"));
+  EXPECT_THAT(Log(*first), HasSubstr("falls silent at the end of its lease"));
   for (size_t i = 0; i < candidates_.size(); ++i) EXPECT_EQ(Of(i).reign, 0);
   ASSERT_TRUE(etcd_->Restart());
   const auto second = AwaitLeader();
