@@ -73,10 +73,9 @@ ElectionOutput Election::OnAnswer(uint64_t call, absl::StatusOr<EtcdAnswer> answ
 }
 
 ElectionOutput Election::RaiseTerm(Term at_least, absl::Time now) {
-  if (at_least > kElectionTermMax) {
-    logger_.Error("a term beyond all terms was seen and is not followed",
-                  {{"term", at_least.value}});
-  } else if (state_ == ElectionState::kLeading && at_least > std::max(term_, raise_to_)) {
+  // A term beyond all terms is garbled, and is not followed.
+  const bool is_higher = at_least > std::max(term_, raise_to_) && at_least <= kElectionTermMax;
+  if (state_ == ElectionState::kLeading && is_higher) {
     raise_to_ = at_least;
     should_look_ = true;
   }
@@ -270,15 +269,14 @@ void Election::Fail(const absl::Status& why, absl::Time now) {
   if ((logged_failures_ & kind) == 0) {
     logged_failures_ |= kind;
     if (state_ == ElectionState::kLeading) {
-      logger_.Error("etcd does not renew the lead, this master falls silent at its end",
+      logger_.Error("etcd does not serve the leader, which falls silent at the end of its lease",
                     {{"term", term_.value},
                      {"leads_for", std::max(leadership_.deadline() - now, absl::ZeroDuration())},
                      {"why", Describe(why)},
                      {"hint", kOutageHint}});
     } else {
-      logger_.Warn(
-          "etcd is of no use",
-          {{"state", ElectionStateName(state_)}, {"why", Describe(why)}, {"hint", kOutageHint}});
+      logger_.Warn("etcd is of no use",
+                   {{"state", ElectionStateName(state_)}, {"why", Describe(why)}});
     }
   }
   last_failure_ = why;

@@ -47,7 +47,7 @@ TEST_F(ElectionTest, WhileEtcdIsAwayTheLeaderFallsSilentAndSaysSoOnce) {
                           [](const std::string& line) { return line.starts_with("error"); }),
             2)
       << ::testing::PrintToString(lines);
-  EXPECT_THAT(lines, Contains(HasSubstr("falls silent at its end")));
+  EXPECT_THAT(lines, Contains(HasSubstr("falls silent at the end of its lease")));
   EXPECT_THAT(lines, Contains(HasSubstr("answers nobody until etcd has renewed its lease")));
   EXPECT_THAT(lines, Contains(HasSubstr("bring etcd back")));
   EXPECT_EQ(metrics_.silences.value(), 1u);

@@ -96,7 +96,7 @@ void Election::Claim(absl::Time now, ElectionOutput& out) {
 void Election::AskForKey(Purpose purpose, Term term, Reign owner, absl::Time now,
                          ElectionOutput& out) {
   asked_term_ = term;
-  LeaderRecord record{.term = term, .candidate = candidate_, .address = options_.address};
+  const LeaderRecord record{.term = term, .candidate = candidate_, .address = options_.address};
   SendMain(purpose,
            EtcdTxn{.compares = {EtcdCompare::CreatedAt(options_.leader_key(), owner.value),
                                 EtcdCompare::ChangedAt(options_.term_key(), view_.term_changed_at)},
@@ -131,7 +131,7 @@ void Election::Lead(Term term, Reign reign, absl::Time now, ElectionOutput& out)
     metrics_.reigns.Increment();
     EnterState(ElectionState::kLeading);
   }
-  if (is_new || term != term_) {
+  if (is_new || term > term_) {
     SetTerm(term);
     knows_role_ = true;
     out.events.push_back({.kind = ElectionEvent::Kind::kLeader, .term = term, .reign = reign_});

@@ -13,6 +13,8 @@ namespace pb = etcdserverpb;
 
 // A lease is a matter of seconds. More is garbled, and would not fit into a Duration's arithmetic.
 constexpr int64_t kTtlSecondsMax = int64_t{1} << 31;
+// No store changes that often; a greater one could not be counted on from.
+constexpr int64_t kRevisionMax = int64_t{1} << 62;
 
 absl::Status Garbled(absl::string_view what) {
   return MakeError(absl::StatusCode::kInternal, ErrorReason::kBadFrame,
@@ -56,7 +58,7 @@ bool IsWithin(const EtcdGet& get, const std::string& key) {
 absl::StatusOr<EtcdRange> RangeFromWire(const EtcdGet& get, const pb::RangeResponse& wire,
                                         int64_t revision) {
   EtcdRange range{.records = {}, .has_more = wire.more(), .revision = revision};
-  if (revision <= 0) return Garbled("a read at no revision");
+  if (revision <= 0 || revision > kRevisionMax) return Garbled("a read at no revision");
   if (get.limit > 0 && wire.kvs_size() > get.limit) return Garbled("more keys than asked for");
   if (wire.more() && wire.kvs().empty()) return Garbled("more keys, after none");
   for (const mvccpb::KeyValue& kv : wire.kvs()) {
@@ -137,7 +139,9 @@ absl::StatusOr<EtcdAnswer> FromWire(const EtcdTxn& txn, const pb::TxnResponse& w
   const std::vector<EtcdOp>& done = wire.succeeded() ? txn.success : txn.failure;
   EtcdTxnResult result{
       .succeeded = wire.succeeded(), .revision = wire.header().revision(), .ranges = {}};
-  if (result.revision <= 0) return Garbled("a transaction at no revision");
+  if (result.revision <= 0 || result.revision > kRevisionMax) {
+    return Garbled("a transaction at no revision");
+  }
   if (wire.responses_size() != static_cast<int>(done.size())) {
     return Garbled("not one answer for each part of a transaction");
   }

@@ -77,8 +77,10 @@ TEST(EtcdWire, ATransactionAnswersForEachOfItsParts) {
   const auto answer = FromWire(txn, wire);
   ASSERT_THAT(answer, IsOk());
   EXPECT_TRUE(std::get<EtcdTxnResult>(*answer).ranges.empty());
-  wire.mutable_header()->set_revision(-1);
-  EXPECT_THAT(FromWire(txn, wire), IsGarbled());
+  for (const int64_t revision : {int64_t{-1}, int64_t{0}, INT64_MAX}) {
+    wire.mutable_header()->set_revision(revision);
+    EXPECT_THAT(FromWire(txn, wire), IsGarbled()) << revision;
+  }
 }
 
 TEST(EtcdWire, ALeaseHasANumberAndAPossibleLength) {

@@ -55,8 +55,8 @@ class ElectionThread {
   std::string Describe() const;
 
  private:
-  // What happened, on its way to the thread. Shared with the calls under way, of which there are
-  // at most three; that bounds it.
+  // What happened, on its way to the thread. Shared with the calls under way, which bound it: three
+  // at most, and for the length of their timeouts those of a reign that has just been lost.
   struct Inbox {
     absl::Mutex mutex;
     std::vector<std::pair<uint64_t, absl::StatusOr<EtcdAnswer>>> answers ABSL_GUARDED_BY(mutex);
