@@ -191,7 +191,7 @@ TEST_F(HostileTest, RequestsThatAreNoTextAreRefusedAndNotLogged) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoSeconds(kPatience));
     v1::WhyResponse response;
-    EXPECT_EQ(stub->Why(&context, request, &response).error_code(), grpc::StatusCode::INTERNAL);
+    EXPECT_FALSE(stub->Why(&context, request, &response).ok());
   }
   std::ifstream log(pool_->cluster().run_dir() + "/master.log");
   const std::string text((std::istreambuf_iterator<char>(log)), std::istreambuf_iterator<char>());
