@@ -137,12 +137,6 @@ absl::Status DevCluster::CheckChildren() {
   return absl::OkStatus();
 }
 
-absl::Status DevCluster::RestartMaster() {
-  if (master_.process->running()) return absl::FailedPreconditionError("the master still runs");
-  options_.master_listen = master_address_;
-  return StartMaster();
-}
-
 absl::Status DevCluster::WaitForNodes(size_t nodes) {
   const SteadyClock clock;
   const absl::Time deadline = clock.Now() + options_.start_timeout;

@@ -52,12 +52,10 @@ class DevCluster {
   // Blocks until `stop_fd` is readable (OK), or a child ended (how, and its last words).
   absl::Status Watch(int stop_fd);
 
-  // Starts the master again where it was, once it has ended: it knows nothing.
+  // Starts the master again, which has ended, at the same address.
   absl::Status RestartMaster();
   // Starts a node that has ended again, with the same name.
   absl::Status RestartNode(size_t index);
-  // Starts the master again, which has ended, at the same address.
-  absl::Status RestartMaster();
   // Until `nodes` nodes are up with complete inventories, within the start timeout.
   absl::Status WaitForNodes(size_t nodes);
 

@@ -30,10 +30,10 @@ void CoreState::Restore(const DurableState& left) {
   }
   unmet_nodes = static_cast<uint32_t>(registry.size());
   for (const DurableRemoval& removal : left.removals) {
-    const std::optional<NamespaceId> name_space = namespaces.FindOrAdd(removal.name_space);
+    const auto home = namespaces.FindOrAdd(removal.name_space);
     // Without room for the namespace none of its keys is taken from any node.
-    if (!name_space.has_value()) continue;
-    const RemoveTicket ticket = tombstones.Add(Tombstone{.name_space = *name_space,
+    if (!home.has_value()) continue;
+    const RemoveTicket ticket = tombstones.Add(Tombstone{.name_space = home->id,
                                                          .key = removal.key,
                                                          .generation = removal.generation,
                                                          .is_durable = true});
@@ -46,6 +46,12 @@ ChangeNumber CoreState::Save(DurableChange change) {
   if (!keeps_state) return 0;
   unsaved.push_back(std::move(change));
   return ++saved_changes;
+}
+
+void CoreState::SaveNamespace(NamespaceRecord& record) {
+  if (record.fingerprint.empty() || record.is_saved) return;
+  record.is_saved = true;
+  record.saved_by = Save(DurableNamespace{record.name, record.fingerprint});
 }
 
 ChangeNumber CoreState::RegisteredBy(const RegisterNodeCommand& node) const {
@@ -130,6 +136,7 @@ ChangeNumber CoreState::Entomb(NamespaceId name_space, absl::string_view key, Re
   Tombstone& stone = *tombstones.Find(durable);
   const bool is_needed = !is_first || stone.awaited > 1;
   if (is_needed && stone.generation < newest) {
+    SaveNamespace(namespaces[name_space]);  // else the next master takes it for one without layout
     stone.generation = newest;
     stone.saved_by =
         Save(DurableRemoval{namespaces[name_space].name, std::string(key), stone.generation});

@@ -44,7 +44,8 @@ RemoveOutcome CoreState::RemoveOne(NamespaceId name_space, absl::string_view key
               .saved_by = durable == nullptr ? 0 : durable->saved_by};
     }
     if (keeps_state && tombstones.size() >= options.max_tombstones) {
-      return {.status = LimitReached("unconfirmed removals", options.max_tombstones)};
+      return {.status = LimitReached("unconfirmed removals", "--limit-tombstones",
+                                     options.max_tombstones)};
     }
     // A node that has not reported all yet may still bring it.
     if (nodes.incomplete_count() == 0) {

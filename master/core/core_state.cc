@@ -194,10 +194,7 @@ absl::StatusOr<OpenedNamespace> Core::OpenNamespace(absl::string_view name,
   RETURN_IF_ERROR(s.namespaces.Open(name, fingerprint).status());
   ASSIGN_OR_RETURN(const NamespaceId id, s.namespaces.Resolve(name));
   NamespaceRecord& opened = s.namespaces[id];
-  if (!opened.fingerprint.empty() && !opened.is_saved) {
-    opened.is_saved = true;
-    opened.saved_by = s.Save(DurableNamespace{opened.name, opened.fingerprint});
-  }
+  s.SaveNamespace(opened);
   return OpenedNamespace{.fingerprint = opened.fingerprint, .saved_by = opened.saved_by};
 }
 

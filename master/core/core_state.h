@@ -95,6 +95,8 @@ struct CoreState {
   void Restore(const DurableState& left);
   // The change's number; 0 where nothing is kept.
   ChangeNumber Save(DurableChange change);
+  // Its fingerprint, if that was not done before.
+  void SaveNamespace(NamespaceRecord& record);
   // The registry knows of this incarnation.
   bool IsRegistered(const RegisterNodeCommand& node) const;
   // What the incarnation holds of this generation and older ones was given up.
