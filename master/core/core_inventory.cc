@@ -108,8 +108,9 @@ void CoreState::Report(const ReportedPart& reported) {
   // granted this generation here answers for it himself.
   if (!home->is_of_its_layout) {
     ++totals.other_layouts;
-    if (!is_its_generation) Owe(part.node, {part.key_hash, sealed.generation});
-    return;
+    if (is_its_generation) return;
+    Owe(part.node, {part.key_hash, sealed.generation});
+    return RestIfHeld(part);
   }
   if (is_its_generation) {
     // No part of this object, whoever wrote it: all of them say how large it is.

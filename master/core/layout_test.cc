@@ -69,6 +69,9 @@ TEST(Layout, APartOfAnotherOneIsNotAdoptedButForgotten) {
     for (const char* key : {"a", "b"}) {
       EXPECT_THAT(ExistsIn(pool, "ns", key), StatusIs(absl::StatusCode::kNotFound));
     }
+    EXPECT_TRUE(pool.TakeFrees().empty()) << "an older leader may have leased it to its readers";
+    EXPECT_EQ(pool.core.GetStatus(pool.now).condemned_bytes, 2u * 128);
+    pool.Advance(absl::Seconds(3));
     const std::vector<FreeCommand> frees = pool.TakeFrees();
     EXPECT_TRUE(Names(frees, whole.generation));
     EXPECT_TRUE(Names(frees, half.generation));
