@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/names.h"
 #include "master/core/core.h"
 #include "master/core/core_state.h"
 
@@ -16,7 +17,7 @@ bool IsPlausible(const SealedPart& part, const NodeRecord& node) {
       part.parent.size() <= kMaxKeyBytes && part.part_count >= 1 &&
       part.part_count <= kMaxPartsPerReplica && part.part_index < part.part_count &&
       part.replica_index < kMaxReplicas && segment < node.segments.size() &&
-      part.extent.length >= kPartHeaderBytes;
+      part.extent.length >= kPartHeaderBytes && SplitPartNamespace(part.name_space).has_value();
   if (!is_well_formed) return false;
   const uint64_t capacity = node.segments[segment].allocator.capacity_bytes();
   const uint64_t payload = part.extent.length - kPartHeaderBytes;
@@ -66,21 +67,27 @@ void Core::InventoryComplete(NodeId node, SessionId session, absl::Time now) {
   if (record == nullptr || record->inventory_complete) return;
   record->inventory_complete = true;
   record->is_met = true;
-  s.MarkMet(record->description);
   if (record->seen != nullptr) record->unswept = record->parts.size();
   s.nodes.Refresh();
   s.Unpark(*record);
+  s.debts.FinishListing(record->id);
   // Where not all could be listed that it is to forget, another inventory follows.
   if (!s.debts.HasUnlisted(record->id)) {
+    s.MarkMet(record->description);
     s.ConfirmAll(std::exchange(record->inventory_waiters, {}));
   }
   ++s.changes;
 }
 
-void CoreState::Report(const ReportedPart& reported) {
+void CoreState::Report(const ReportedPart& part) {
+  if (!IsPlausible(*part.sealed, nodes[part.node])) return;
+  TakeUp(part);
+  RestIfHeld(ToStored(part), part.sealed->generation);
+}
+
+void CoreState::TakeUp(const ReportedPart& reported) {
   const SealedPart& sealed = *reported.sealed;
   NodeRecord& node = nodes[reported.node];
-  if (!IsPlausible(sealed, node)) return;
   const bool is_own = sealed.generation.term() >= own_since;
   const std::optional<NamespaceTable::Home> home =
       is_own ? namespaces.Find(sealed.name_space) : namespaces.FindOrAdd(sealed.name_space);
@@ -108,9 +115,8 @@ void CoreState::Report(const ReportedPart& reported) {
   // granted this generation here answers for it himself.
   if (!home->is_of_its_layout) {
     ++totals.other_layouts;
-    if (is_its_generation) return;
-    Owe(part.node, {part.key_hash, sealed.generation});
-    return RestIfHeld(part);
+    if (!is_its_generation) Owe(part.node, {part.key_hash, sealed.generation});
+    return;
   }
   if (is_its_generation) {
     // No part of this object, whoever wrote it: all of them say how large it is.
@@ -144,7 +150,6 @@ void CoreState::Report(const ReportedPart& reported) {
   if (!Adopt(part, object, {ToStored(part)})) {
     segment.allocator.Free(sealed.extent.offset, sealed.extent.length);
     Decline(part, part.node);
-    RestIfHeld(part);
   }
 }
 
@@ -159,7 +164,8 @@ void CoreState::ReportOfGrant(SlotIndex slot, const ReportedPart& part) {
 
 bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
   const Generation generation = part.sealed->generation;
-  const RemoveTicket removal = tombstones.Covering(part.name_space, part.sealed->key, generation);
+  const RemoveTicket removal =
+      tombstones.FirstCovering(part.name_space, part.sealed->key, generation);
   if (removal != RemoveTicket{}) {
     Tombstone& stone = *tombstones.Find(removal);
     const bool is_still_leased =
@@ -167,7 +173,6 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
     const NodeId holder = nodes[part.node].id;
     if (!is_still_leased) {
       FreeAt(holder, {part.key_hash, generation}, removal);
-      RestIfHeld(part);
     } else if (std::find(stone.holders.begin(), stone.holders.end(), holder) ==
                stone.holders.end()) {
       stone.holders.push_back(holder);  // it came after the removal, and is told with the others
@@ -176,9 +181,7 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
   }
   const RemoveTicket durable = tombstones.DurableOf(part.name_space, part.sealed->key);
   if (durable != RemoveTicket{} && generation <= tombstones.Find(durable)->generation) {
-    // A master before may have leased it.
-    Owe(part.node, {part.key_hash, generation}, Haste::kNow,
-        part.now < hold_until ? hold_until : absl::InfinitePast());
+    Owe(part.node, {part.key_hash, generation});
     for (uint32_t owed = debts.Attach(part.key_hash, durable); owed > 0; --owed) {
       tombstones.Await(durable);
     }
@@ -190,12 +193,13 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
   if (is_live && objects[slot].generation == generation) return false;  // another replica
   const auto unwanted = [&] {
     Owe(part.node, {part.key_hash, generation});
-    RestIfHeld(part);
     return true;
   };
   // Granted by this core and not open any more: its writer was told that it is aborted.
   if (!part.is_inventory && generation.term() >= own_since) return unwanted();
   if (is_live && objects[slot].generation > generation) return unwanted();
+  // Also where it would complete what others have brought.
+  if (generation <= nodes[part.node].given_up_to) return unwanted();
   if (partials.Find({part.key_hash, generation}) != nullptr) return false;
   const std::optional<Obituary> obituary = obituaries.Find(part.key_hash);
   const bool is_last = obituary.has_value() && generation == obituary->generation;
@@ -209,8 +213,7 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
   // master granted, or has met there, was given up; the rest is of older masters, and may have been
   // removed when the memory does not reach back.
   const bool is_own = generation.term() >= own_since;
-  const bool was_given_up =
-      is_own || nodes[part.node].is_met || generation <= nodes[part.node].given_up_to;
+  const bool was_given_up = is_own || nodes[part.node].is_met;
   const bool may_be_removed = generation <= obituaries.forgotten_removals();
   return (was_given_up || may_be_removed) && unwanted();
 }
@@ -265,9 +268,10 @@ void CoreState::CollectPart(const ReportedPart& part) {
   if (!Adopt(part, whole, complete)) {
     for (const StoredPart& each : complete) Decline(part, each.node);
     placement.GiveBack({complete.begin(), complete.end()});
+    for (const StoredPart& each : complete) RestIfHeld(each, sealed.generation);
     for (const PartialPart& rest : std::exchange(whole.parts, {})) {
       Decline(part, nodes.Find(rest.node)->index);
-      ReleasePartial(rest);
+      ReleasePartial(rest, {.all_until = HeldUntil(sealed.generation)});
     }
   }
   if (!whole.parts.empty()) partials.Add(id, std::move(whole));
@@ -335,12 +339,11 @@ void CoreState::Decline(const ReportedPart& part, NodeIndex node) {
   }
 }
 
-void CoreState::RestIfHeld(const ReportedPart& part) {
-  const absl::Time held = HeldUntil(part.sealed->generation);
-  const StoredPart stored = ToStored(part);
+void CoreState::RestIfHeld(const StoredPart& part, Generation generation) {
+  const absl::Time held = HeldUntil(generation);
   if (held == absl::InfinitePast()) return;
-  ExtentAllocator& allocator = nodes[part.node].segments[stored.segment].allocator;
-  if (allocator.Reserve(stored.offset, stored.length)) Condemn(stored, held);
+  ExtentAllocator& allocator = nodes[part.node].segments[part.segment].allocator;
+  if (allocator.Reserve(part.offset, part.length)) Condemn(part, held);
 }
 
 void CoreState::DropPartial(const PartialTable::Id& id) {
@@ -353,7 +356,7 @@ void CoreState::DropPartialAt(NodeId node, const Debt& debt) {
   const PartialTable::Id id{debt.key_hash, debt.generation};
   PartialObject* const object = partials.Find(id);
   if (object == nullptr) return;
-  const ReleaseRule rule{.all_until = debts.HeldUntil(debt)};
+  const ReleaseRule rule{.all_until = std::max(debts.HeldUntil(debt), HeldUntil(debt.generation))};
   const size_t dropped = std::erase_if(object->parts, [&](const PartialPart& part) {
     if (part.node != node) return false;
     ReleasePartial(part, rule);

@@ -232,6 +232,7 @@ struct CoreState {
 
   // --- core_inventory.cc
   void Report(const ReportedPart& part);
+  void TakeUp(const ReportedPart& part);
   void ReportOfGrant(SlotIndex slot, const ReportedPart& part);
   // True when the part is none that may become readable again.
   bool IsUnwanted(SlotIndex slot, const ReportedPart& part);
@@ -242,9 +243,9 @@ struct CoreState {
   bool AddReplica(SlotIndex slot, StoredParts parts);
   // What the node holds of it is not taken: it is owed.
   void Decline(const ReportedPart& part, NodeIndex node);
-  // The part is dead, but an older leader may have leased it: its bytes, which no table knows, go
-  // to nobody before that has ended.
-  void RestIfHeld(const ReportedPart& part);
+  // Where the part was not taken its bytes are free, though an older leader may have leased them:
+  // then they go to nobody before that has ended.
+  void RestIfHeld(const StoredPart& part, Generation generation);
   void DropPartial(const PartialTable::Id& id);
   // The node owes to forget its parts: they complete nothing any more, whatever the others bring.
   void DropPartialAt(NodeId node, const Debt& debt);

@@ -80,7 +80,7 @@ void CoreState::ExpirePartials(absl::Time now, uint32_t* work) {
     const SlotIndex slot = objects.Find(id->key_hash, object.name_space, object.key);
     const bool is_live = slot != kNoSlot && objects.FindGeneration(slot, id->generation) != nullptr;
     for (const PartialPart& part : object.parts) {
-      ReleasePartial(part);
+      ReleasePartial(part, {.all_until = HeldUntil(id->generation)});
       const NodeRecord* node = nodes.Find(part.node);
       if (node == nullptr) continue;
       if (is_live) {

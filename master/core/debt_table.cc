@@ -8,7 +8,7 @@ void DebtTable::Owe(NodeId node, const Debt& debt, Haste haste, absl::Time not_b
   if (IsOwed(node, debt)) return;
   Account& account = accounts_[node];
   if (account.debts >= max_debts_) {
-    unlisted_.insert(node);
+    unlisted_[node] = Unlisted::kToBeListed;
     return;
   }
   const uint64_t id = Filling(node, haste, std::max(not_before, HeldUntil(debt)));
@@ -126,7 +126,10 @@ std::vector<RemoveTicket> DebtTable::Drop(NodeId node) {
 void DebtTable::Move(NodeId from, NodeId to) {
   if (from == to) return;
   if (hasty_.erase(from) > 0) hasty_.insert(to);
-  if (unlisted_.erase(from) > 0) unlisted_.insert(to);
+  if (const auto unlisted = unlisted_.find(from); unlisted != unlisted_.end()) {
+    unlisted_[to] = unlisted->second;
+    unlisted_.erase(from);
+  }
   const auto account = accounts_.find(from);
   if (account == accounts_.end()) return;
   Account moved = std::move(account->second);
@@ -154,10 +157,20 @@ bool DebtTable::IsAwaited(NodeId node) const {
 
 std::vector<NodeId> DebtTable::Listable() const {
   std::vector<NodeId> nodes;
-  for (const NodeId node : unlisted_) {
-    if (DebtsOf(node) <= max_debts_ / 2) nodes.push_back(node);
+  for (const auto& [node, state] : unlisted_) {
+    if (state == Unlisted::kToBeListed && DebtsOf(node) <= max_debts_ / 2) nodes.push_back(node);
   }
   return nodes;
+}
+
+void DebtTable::StartListing(NodeId node) {
+  if (HasUnlisted(node)) unlisted_[node] = Unlisted::kBeingListed;
+}
+
+void DebtTable::FinishListing(NodeId node) {
+  const auto unlisted = unlisted_.find(node);
+  if (unlisted == unlisted_.end() || unlisted->second == Unlisted::kToBeListed) return;
+  unlisted_.erase(unlisted);
 }
 
 uint64_t DebtTable::DebtsOf(NodeId node) const {

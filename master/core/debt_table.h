@@ -94,7 +94,9 @@ class DebtTable {
   // All nodes of which that is true and whose list has room again.
   std::vector<NodeId> Listable() const;
   // An inventory of the node begins, and what it names is listed.
-  void StartListing(NodeId node) { unlisted_.erase(node); }
+  void StartListing(NodeId node);
+  // It is complete. Unless there was more than could be listed again, everything is.
+  void FinishListing(NodeId node);
 
   uint64_t DebtsOf(NodeId node) const;
   // Counts everything again. For tests.
@@ -132,7 +134,8 @@ class DebtTable {
   absl::btree_map<Place, Entry> owed_;
   absl::btree_set<std::pair<absl::Time, uint64_t>> by_time_;
   absl::btree_set<NodeId> hasty_;
-  absl::btree_set<NodeId> unlisted_;
+  enum class Unlisted : uint8_t { kToBeListed, kBeingListed };
+  absl::btree_map<NodeId, Unlisted> unlisted_;
 };
 
 }  // namespace moonpool::master

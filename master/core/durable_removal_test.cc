@@ -10,6 +10,7 @@
 namespace moonpool::master {
 namespace {
 
+using ::testing::Contains;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
@@ -263,6 +264,29 @@ TEST_F(DurableRemovalTest, WhatAMasterBeforeMayHaveLeasedIsFreedAfterTheLease) {
   EXPECT_THAT(pool->TakeFrees(), IsEmpty());
   pool->Advance(absl::Seconds(4));
   EXPECT_THAT(pool->TakeFrees(), Not(IsEmpty()));
+}
+
+TEST_F(DurableRemovalTest, ATombstoneStaysWhileANodeHasMoreToForgetThanIsListed) {
+  disk.nodes = {{"n1", Incarnation{1}, {}}};
+  for (const char* key : {"a", "b"}) {
+    disk.removals.push_back({"default", key, Generation::Of(Term{6}, 0)});
+  }
+  Begin({.max_debts = 1});
+  SealedPart other = OldPart("b");
+  other.generation = Generation::Of(Term{5}, 2);
+  other.extent.offset = kBlock;
+  Return("n1", {OldPart("a"), other});
+  for (int tick = 0; tick < 3; ++tick) {
+    ConfirmFrees();
+    pool->Advance(absl::Seconds(1));
+  }
+  EXPECT_THAT(Removed(), Contains("b")) << "the node was not told of it";
+  Return("n1", {other});
+  ConfirmFrees();
+  pool->Advance(absl::Seconds(1));
+  Write();
+  EXPECT_THAT(Removed(), IsEmpty());
+  EXPECT_FALSE(pool->Exists("b").ok());
 }
 
 }  // namespace

@@ -230,5 +230,35 @@ TEST_F(DurableTest, TheRegistryIsBounded) {
   EXPECT_THAT(pool->core.CheckInvariants(), IsOk());
 }
 
+TEST_F(DurableTest, WhatWasRemovedRestsWhileAMasterBeforeMayHaveLeasedIt) {
+  DurableState left = Closed({{"n1", Incarnation{1}, {}}});
+  left.removals = {{"default", "a", Generation::Of(Term{6}, 0)}};
+  Begin(left);
+  const NodeHandle node = pool->Register(Old("n1"));
+  pool->Inventory(node, {Part("a")});
+  pool->Complete(node);
+  EXPECT_EQ(pool->core.GetStatus(pool->now).condemned_bytes, 128u);
+  pool->Advance(absl::Seconds(4));
+  EXPECT_TRUE(Frees(node.id, Part("a").generation));
+  EXPECT_EQ(pool->core.GetStatus(pool->now).condemned_bytes, 0u);
+}
+
+TEST_F(DurableTest, WhatAStrangerHoldsCompletesNothing) {
+  Begin(Closed({{"n1", Incarnation{1}, {}}}));
+  std::vector<SealedPart> halves(2, Part("a"));
+  for (uint32_t i = 0; i < halves.size(); ++i) {
+    halves[i].extent.length = 5 + kPartHeaderBytes;
+    halves[i].part_index = i;
+    halves[i].part_count = 2;
+  }
+  const NodeHandle known = pool->Register(Old("n1"));
+  pool->Inventory(known, {halves[0]});
+  const NodeHandle stranger = pool->Register(Old("n2"));
+  pool->Inventory(stranger, {halves[1]});
+  EXPECT_FALSE(pool->Exists("a").ok()) << "it may have been removed when n2 was given up";
+  pool->Advance(absl::Seconds(4));
+  EXPECT_TRUE(Frees(stranger.id, halves[1].generation));
+}
+
 }  // namespace
 }  // namespace moonpool::master

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "master/core/testing/core_fixture.h"
+#include "master/core/testing/old_parts.h"
 
 namespace moonpool::master {
 namespace {
@@ -159,13 +160,8 @@ TEST(Why, TimesAreForPeople) {
 
 TEST(Why, NobodyClaimsToKnowWhenAnAdoptedObjectWasStored) {
   CoreFixture pool;
-  RegisterNodeCommand old = CoreFixture::Description("n1", {10 * kBlock});
-  old.highest_term_seen = Term{5};
-  const NodeHandle n1 = pool.Register(old);
-  Grant grant{.generation = Generation::Of(Term{5}, 1)};
-  grant.replicas.emplace_back();
-  grant.replicas[0].parts.push_back(Part{n1.id, {SegmentId{0}, 0, 10 + kPartHeaderBytes}});
-  pool.Inventory(n1, CoreFixture::Sealed("a", 10, grant, n1.id));
+  const NodeHandle n1 = pool.Register(OldNode("n1"));
+  pool.Inventory(n1, {OldPart("a", 0)});
   pool.Complete(n1);
   ASSERT_THAT(pool.Put("b", 10), IsOk());
   pool.Advance(absl::Seconds(2));

@@ -53,9 +53,15 @@ TEST(Owed, ARemovalWaitsForWhatIsNotListed) {
   const RemoveTicket ticket = pool.Remove("b").ticket;
   for (const FreeCommand& free : pool.TakeFrees()) pool.Confirm(free);
   EXPECT_FALSE(pool.core.IsRemoveDone(ticket)) << "n1 would bring it to the next master";
-  const NodeHandle back = pool.Register(n1.description);
+  const NodeHandle broken = pool.Register(n1.description);
   for (const FreeCommand& free : pool.TakeFrees()) pool.Confirm(free);
   EXPECT_FALSE(pool.core.IsRemoveDone(ticket));
+  pool.Disconnect(broken);
+  ASSERT_THAT(pool.Put("b", 10), IsOk());
+  const RemoveTicket again = pool.Remove("b").ticket;
+  for (const FreeCommand& free : pool.TakeFrees()) pool.Confirm(free);
+  EXPECT_FALSE(pool.core.IsRemoveDone(again)) << "its inventory has said nothing yet";
+  const NodeHandle back = pool.Register(n1.description);
   pool.Inventory(back, CoreFixture::Sealed("b", 10, unlisted, n1.id));
   pool.Complete(back);
   EXPECT_FALSE(pool.core.IsRemoveDone(ticket));
@@ -63,6 +69,7 @@ TEST(Owed, ARemovalWaitsForWhatIsNotListed) {
   EXPECT_TRUE(Names(frees, n1.id, unlisted.generation));
   for (const FreeCommand& free : frees) pool.Confirm(free);
   EXPECT_TRUE(pool.core.IsRemoveDone(ticket));
+  EXPECT_TRUE(pool.core.IsRemoveDone(again));
   EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
 }
 

@@ -24,6 +24,19 @@ RemoveTicket TombstoneTable::Covering(NamespaceId name_space, absl::string_view 
   return {};
 }
 
+RemoveTicket TombstoneTable::FirstCovering(NamespaceId name_space, absl::string_view key,
+                                           Generation generation) const {
+  const auto tickets = by_key_.find(KeyHash(name_space, key));
+  if (tickets == by_key_.end()) return {};
+  for (const RemoveTicket ticket : tickets->second) {
+    const Tombstone& stone = stones_.at(ticket);
+    if (stone.name_space == name_space && stone.key == key && generation <= stone.generation) {
+      return ticket;
+    }
+  }
+  return {};
+}
+
 RemoveTicket TombstoneTable::DurableOf(NamespaceId name_space, absl::string_view key) const {
   const auto tickets = durable_by_key_.find(KeyHash(name_space, key));
   if (tickets == durable_by_key_.end()) return {};

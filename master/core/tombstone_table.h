@@ -45,6 +45,9 @@ class TombstoneTable {
   RemoveTicket Add(Tombstone tombstone);
   // The newest removal of the key that covers this generation; 0 when there is none.
   RemoveTicket Covering(NamespaceId name_space, absl::string_view key, Generation generation) const;
+  // The oldest one, which all later ones await: what turns up of the generation concerns them all.
+  RemoveTicket FirstCovering(NamespaceId name_space, absl::string_view key,
+                             Generation generation) const;
   // The durable one of the key; 0 when there is none.
   RemoveTicket DurableOf(NamespaceId name_space, absl::string_view key) const;
   Tombstone* Find(RemoveTicket ticket);

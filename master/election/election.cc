@@ -241,10 +241,11 @@ void Election::OnGrant(const EtcdLease& lease, absl::Time sent, absl::Time now,
   lease_ = {.id = lease.lease};
   NoteRenewal(lease, sent);
   if (lease.ttl > options_.lease && !std::exchange(has_warned_of_lease_, true)) {
-    logger_.Warn("etcd grants no lease as short as was set, when a leader dies the next one waits",
-                 {{"set", options_.lease},
-                  {"granted", lease.ttl},
-                  {"hint", "lower the election timeout of etcd, or set the lease to what it grants"}});
+    logger_.Warn(
+        "etcd grants no lease as short as was set, when a leader dies the next one waits",
+        {{"set", options_.lease},
+         {"granted", lease.ttl},
+         {"hint", "lower the election timeout of etcd, or set the lease to what it grants"}});
   }
   Claim(now, out);
 }
