@@ -49,9 +49,11 @@ absl::StatusOr<GrowingFile> GrowingFile::Map(const PoolDirectory& directory, Uni
   mapped.bytes_max_ = std::max(RoundUp(bytes_max, directory.page_bytes()), mapped.ready_bytes_);
   // It may have holes: whoever copies a file may leave them.
   RETURN_IF_ERROR(AllocateFile(mapped.file_.get(), 0, mapped.ready_bytes_, kHint));
-  void* const base = mmap(nullptr, mapped.bytes_max_, PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_NORESERVE, mapped.file_.get(), 0);
-  if (base == MAP_FAILED) {
+  // Writable only once it is mapped: a writable mapping makes a file on hugetlbfs as large as
+  // itself, and the next life would take that for the part that has memory.
+  void* const base = mmap(nullptr, mapped.bytes_max_, PROT_READ, MAP_SHARED | MAP_NORESERVE,
+                          mapped.file_.get(), 0);
+  if (base == MAP_FAILED || mprotect(base, mapped.bytes_max_, PROT_READ | PROT_WRITE) != 0) {
     const int error = errno;
     return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kNoSpace,
                      absl::StrCat("mmap of ", mapped.bytes_max_, " bytes of address space: ",

@@ -104,6 +104,10 @@ void ExtentIndex::AwaitFloor() {
   for (const auto& segment : segments_) segment->AwaitFloor();
 }
 
+void ExtentIndex::WillStop() {
+  for (const auto& segment : segments_) segment->WillStop();
+}
+
 void ExtentIndex::SetFloor(Generation newest) {
   for (const auto& segment : segments_) segment->SetFloor(newest);
 }

@@ -74,6 +74,11 @@ class ExtentIndex {
   // 0, from a master that does not say: none is. Without AwaitFloor before it, nothing.
   void SetFloor(Generation newest);
 
+  // The data servers are about to stop. From now on nobody gets bytes, and what processes that have
+  // them mapped may still be writing is not given up with their connections: they go on writing
+  // after this process has ended, and the next one finds it in the journal.
+  void WillStop();
+
   // Refuses generations of older terms from now on. The terms come from masters only, never from
   // writers: a leader grants nothing here before this node has answered it in its term, and a
   // garbled generation must not lock out everybody else.

@@ -106,6 +106,10 @@ absl::StatusOr<std::shared_ptr<transport::WriteClaim>> SegmentIndex::Claim(
     return MakeError(StatusCode::kAlreadyExists, ErrorReason::kAlreadyExists,
                      absl::StrCat("generation ", ToString(generation), " is sealed already"));
   }
+  if (is_stopping_) {
+    return MakeError(StatusCode::kUnavailable, ErrorReason::kShuttingDown, "this node is stopping",
+                     {.hint = "write to another node, or again later"});
+  }
   RETURN_IF_ERROR(CheckLiveLocked(generation));
 
   if (same != nullptr) {  // the same writer again, perhaps over a new connection
@@ -197,12 +201,18 @@ absl::StatusOr<std::shared_ptr<transport::WriteClaim>> SegmentIndex::NewClaimLoc
   return claim;
 }
 
+void SegmentIndex::WillStop() {
+  absl::MutexLock lock(&mutex_);
+  is_stopping_ = true;
+}
+
 void SegmentIndex::EndClaim(SegmentClaim& claim) {
   absl::MutexLock lock(&mutex_);
   --stats_.live_claims;
   Owner* owner = owners_.Find(claim.offset());
   if (owner == nullptr || owner->claim != &claim) return;  // sealed or superseded since
   owner->claim = nullptr;
+  if (is_stopping_ && claim.is_mapped()) return;  // its process may be in the middle of a copy
   if (owner->state == OwnerState::kWriting) {
     shared_.journal.Erase(std::exchange(owner->entry, kNoEntry));
   } else if (owner->state == OwnerState::kForgotten &&

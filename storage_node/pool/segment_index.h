@@ -99,6 +99,8 @@ class SegmentIndex {
   // Refuses all claims until it is told up to which generation none may be written here.
   void AwaitFloor();
   void SetFloor(Generation newest);
+  // See ExtentIndex.
+  void WillStop();
 
   // Appends records at or after `offset`, at most until `records` has `records_max`, and looks at a
   // bounded number of owners. Returns where to go on; nullopt: there is nothing more. A record that
@@ -146,6 +148,7 @@ class SegmentIndex {
   NamespaceTable namespaces_ ABSL_GUARDED_BY(mutex_);
   SegmentStats stats_ ABSL_GUARDED_BY(mutex_);
   FreedGenerations freed_ ABSL_GUARDED_BY(mutex_);
+  bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace moonpool::storage_node

@@ -182,6 +182,7 @@ void Node::StartLink() {
 
 void Node::Stop() {
   if (link_ != nullptr) link_->Stop();
+  if (pool_ != nullptr) pool_->index().WillStop();
   for (auto it = servers_.rbegin(); it != servers_.rend(); ++it) it->server->Stop();
   servers_.clear();
 }
