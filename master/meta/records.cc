@@ -148,9 +148,10 @@ Verdict ReadRecord(const MetaRecord& record, DurableState& state) {
   absl::string_view name = record.key;
   const bool is_term = name == kTermKey;
   const bool is_registry = name == kRegistryKey;
+  // One prefix only: a namespace may be called "node/a".
   const bool is_namespace = absl::ConsumePrefix(&name, kNamespacePrefix);
-  const bool is_node = absl::ConsumePrefix(&name, kNodePrefix);
-  const bool is_removal = absl::ConsumePrefix(&name, kRemovedPrefix);
+  const bool is_node = !is_namespace && absl::ConsumePrefix(&name, kNodePrefix);
+  const bool is_removal = !is_namespace && !is_node && absl::ConsumePrefix(&name, kRemovedPrefix);
   const bool is_known = is_term || is_registry || is_namespace || is_node || is_removal;
   if (!is_known) return Verdict::kUnknown;
   if (record.value.empty()) return Verdict::kBroken;

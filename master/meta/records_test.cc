@@ -37,6 +37,13 @@ TEST(Records, WhatIsWrittenIsReadBack) {
   EXPECT_THAT(decoded.quarantined, IsEmpty());
 }
 
+TEST(Records, ANameMayLookLikeAnotherKind) {
+  const DurableNamespace name_space{"node/removed/a", "fingerprint"};
+  const DurableNode node{"removed/a", Incarnation{1}, {}};
+  const DecodedState decoded = DecodeRecords({RecordOf(name_space), RecordOf(node)});
+  EXPECT_EQ(decoded.state, (DurableState{.namespaces = {name_space}, .nodes = {node}}));
+}
+
 TEST(Records, WhatIsForgottenDeletesWhatWasWritten) {
   EXPECT_EQ(EncodeChange(NodeForgotten{"n1"}),
             (MetaChange{EncodeChange(DurableNode{.name = "n1"}).key, std::nullopt}));
