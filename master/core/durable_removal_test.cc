@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "master/core/testing/core_fixture.h"
+#include "master/core/testing/old_parts.h"
 
 namespace moonpool::master {
 namespace {
@@ -13,20 +14,6 @@ namespace {
 using ::testing::Contains;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-SealedPart OldPart(absl::string_view key) {
-  return SealedPart{.generation = Generation::Of(Term{5}, 1),
-                    .name_space = "default",
-                    .key = key,
-                    .extent = {SegmentId{0}, 0, 10 + kPartHeaderBytes},
-                    .object_bytes = 10};
-}
-
-RegisterNodeCommand OldNode(const std::string& name) {
-  RegisterNodeCommand description = CoreFixture::Description(name, {10 * kBlock});
-  description.highest_term_seen = Term{5};
-  return description;
-}
 
 // Masters that follow each other, and what they leave.
 class DurableRemovalTest : public testing::Test {

@@ -24,7 +24,7 @@ inline void ForgetDeaths(CoreFixture& pool) {
   }
 }
 
-inline SealedPart OldPart(absl::string_view key, uint64_t block, uint32_t counter = 1) {
+inline SealedPart OldPart(absl::string_view key, uint64_t block = 0, uint32_t counter = 1) {
   return SealedPart{.generation = Generation::Of(Term{5}, counter),
                     .name_space = "default",
                     .key = key,
