@@ -47,8 +47,8 @@ void DescribeMeta(MasterOptions& options, ConfigTable& table) {
   table.Text("meta.dir", &options.meta_dir,
              "Folder for what has to outlive the master: its term, the fingerprints of namespaces, "
              "the registry of nodes, and removals that not every node has confirmed. Without one a "
-             "restarted master takes the first fingerprint that comes, and a removed key may come "
-             "back with a node that the master before had given up or never met.");
+             "restarted master takes the fingerprint that a node or a client brings first, and a "
+             "removed key may come back with a node that the one before had given up or never met.");
 }
 
 void DescribePool(CoreOptions& core, ConfigTable& table) {
