@@ -44,11 +44,12 @@ void DescribeServer(MasterOptions& options, ConfigTable& table) {
 
 void DescribeMeta(MasterOptions& options, ConfigTable& table) {
   table.Group("Durable state");
-  table.Text("meta.dir", &options.meta_dir,
-             "Folder for what has to outlive the master: its term, the fingerprints of namespaces, "
-             "the registry of nodes, and removals that not every node has confirmed. Without one a "
-             "restarted master takes the fingerprint that a node or a client brings first, and a "
-             "removed key may come back with a node that the one before had given up or never met.");
+  table.Text(
+      "meta.dir", &options.meta_dir,
+      "Folder for what has to outlive the master: its term, the fingerprints of namespaces, "
+      "the registry of nodes, and removals that not every node has confirmed. Without one a "
+      "restarted master takes the fingerprint that a node or a client brings first, and a "
+      "removed key may come back with a node that the one before had given up or never met.");
 }
 
 void DescribePool(CoreOptions& core, ConfigTable& table) {
