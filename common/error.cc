@@ -39,6 +39,7 @@ absl::Status WithDetail(absl::Status status, const ErrorDetail& detail) {
   proto.set_key(detail.key);
   proto.set_node(detail.node);
   proto.set_retry_after_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(detail.retry_after)));
+  proto.set_leader(detail.leader);
   status.SetPayload(kDetailUrl, absl::Cord(proto.SerializeAsString()));
   return status;
 }
@@ -49,7 +50,8 @@ absl::Status MakeError(absl::StatusCode code, ErrorReason reason, absl::string_v
                                                              .hint = std::move(extras.hint),
                                                              .key = std::move(extras.key),
                                                              .node = std::move(extras.node),
-                                                             .retry_after = extras.retry_after});
+                                                             .retry_after = extras.retry_after,
+                                                             .leader = std::move(extras.leader)});
 }
 
 std::optional<ErrorDetail> DetailOf(const absl::Status& status) {
@@ -61,7 +63,8 @@ std::optional<ErrorDetail> DetailOf(const absl::Status& status) {
                      .hint = proto.hint(),
                      .key = proto.key(),
                      .node = proto.node(),
-                     .retry_after = DurationFromMs(proto.retry_after_ms())};
+                     .retry_after = DurationFromMs(proto.retry_after_ms()),
+                     .leader = proto.leader()};
 }
 
 ErrorReason ReasonOf(const absl::Status& status) {

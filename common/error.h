@@ -57,6 +57,7 @@ enum class ErrorReason : int {
   kCancelledByCaller = 82,
   kShuttingDown = 83,
   kNotSaved = 84,
+  kNotLeader = 85,
 };
 
 // "NO_SPACE": the name in the proto, for logs, metrics labels and JSON.
@@ -74,6 +75,8 @@ struct ErrorDetail {
   std::string key;
   std::string node;
   absl::Duration retry_after = absl::ZeroDuration();
+  std::string
+      leader;  // of kNotLeader: the master to call instead, host:port; "" where none is known
 };
 
 struct ErrorExtras {
@@ -81,6 +84,7 @@ struct ErrorExtras {
   std::string key = {};
   std::string node = {};
   absl::Duration retry_after = absl::ZeroDuration();
+  std::string leader = {};
 };
 
 absl::Status MakeError(absl::StatusCode code, ErrorReason reason, absl::string_view message,

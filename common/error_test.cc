@@ -21,11 +21,15 @@ TEST(Error, EveryProtoReasonHasItsEnumerator) {
 TEST(Error, DetailSurvivesAnnotation) {
   const absl::Status status =
       Annotate(MakeError(absl::StatusCode::kNotFound, ErrorReason::kEvicted, "gone",
-                         {.hint = "put it again", .key = "k", .retry_after = absl::Seconds(2)}),
+                         {.hint = "put it again",
+                          .key = "k",
+                          .retry_after = absl::Seconds(2),
+                          .leader = "m2:7400"}),
                "get k");
   EXPECT_THAT(status, Fails(absl::StatusCode::kNotFound, ErrorReason::kEvicted));
   EXPECT_EQ(status.message(), "get k: gone");
   EXPECT_EQ(DetailOf(status)->retry_after, absl::Seconds(2));
+  EXPECT_EQ(DetailOf(status)->leader, "m2:7400");
   EXPECT_EQ(Describe(status), "NOT_FOUND (EVICTED): get k: gone [key k]; put it again");
 }
 

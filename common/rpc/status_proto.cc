@@ -19,6 +19,7 @@ void StatusToProto(const absl::Status& status, v1::Status* proto) {
   out->set_key(detail->key);
   out->set_node(detail->node);
   out->set_retry_after_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(detail->retry_after)));
+  out->set_leader(detail->leader);
 }
 
 absl::Status StatusFromProto(const v1::Status& proto) {
@@ -35,7 +36,8 @@ absl::Status StatusFromProto(const v1::Status& proto) {
                                 .hint = detail.hint(),
                                 .key = detail.key(),
                                 .node = detail.node(),
-                                .retry_after = DurationFromMs(detail.retry_after_ms())});
+                                .retry_after = DurationFromMs(detail.retry_after_ms()),
+                                .leader = detail.leader()});
 }
 
 }  // namespace moonpool

@@ -13,7 +13,8 @@ TEST(StatusProto, RoundTripKeepsCodeMessageAndDetail) {
                 {.hint = "wait",
                  .key = std::string("\0k", 2),
                  .node = "n1",
-                 .retry_after = absl::Milliseconds(1500)});
+                 .retry_after = absl::Milliseconds(1500),
+                 .leader = "10.0.0.2:7400"});
   v1::Status proto;
   StatusToProto(status, &proto);
   EXPECT_EQ(StatusFromProto(proto), status);
