@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -54,10 +55,17 @@ class ExtentIndex {
                                                                const Extent& extent,
                                                                transport::WriterKind kind);
   absl::Status Seal(const transport::SealRecord& record);
+  // Seals bytes claimed under `claim` as a copy of a part of an older generation. Whether they may
+  // be had is judged by the claim alone: a node that was told to forget the part may get it again.
+  absl::Status SealCopy(const transport::SealRecord& record, Generation claim);
+  // What is sealed exactly there, as it is reported; nullopt: nothing of this generation.
+  std::optional<transport::SealRecord> FindRecord(Generation generation,
+                                                  const Extent& extent) const;
   void AttachViewer(const transport::ViewPins* viewer) { viewers_.Attach(viewer); }
   void DetachViewer(const transport::ViewPins* viewer) { viewers_.Detach(viewer); }
 
-  // Forgets what these generations own and invalidates the headers; unknown ones are fine. Pinned
+  // Forgets what these generations own, and the copies claimed under them, sealed or not, and
+  // invalidates the headers; unknown ones are fine. Pinned
   // bytes stay as they are, and taken, until they are released. Returns the number of parts
   // forgotten. None of them is written again, nor anything below the window. The window is that of
   // a master of the newest term: an older one knows nothing of the grants of the next.
@@ -100,6 +108,7 @@ class ExtentIndex {
 
  private:
   SegmentIndex* Find(SegmentId id) const;
+  absl::Status SealUnder(Generation claim, const transport::SealRecord& record);
 
   ViewerSet viewers_;
   SealJournal& journal_;

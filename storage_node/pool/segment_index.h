@@ -2,6 +2,10 @@
 //
 // Newest owns (R2): a claim supersedes every older owner of any of its bytes, whatever their
 // shapes; their records go and their headers are invalidated before the new owner's first byte.
+// A copy of a part comes into bytes that newer generations than the part's may have owned, and may
+// still try to write: among the owners it counts as what it was claimed under, a newer grant, and
+// everywhere else as its part's generation. After a restart that order is forgotten, and not
+// needed: all that was granted before it is refused (the floor).
 // Sealed is the point of no loss (R3): the record is in the journal and in memory before Seal
 // answers, and it is out of the journal before the next owner may write. Pinned stays (R8): bytes
 // that a view or a mapped writer uses get no other owner, over a restart of the node too.
@@ -84,11 +88,12 @@ class SegmentIndex {
   absl::StatusOr<std::shared_ptr<transport::WriteClaim>> Claim(Generation generation,
                                                                const Extent& extent,
                                                                transport::WriterKind kind);
-  // True: sealed by this call. False: it was sealed with the same content before.
-  absl::StatusOr<bool> Seal(const transport::SealRecord& record);
+  // True: sealed by this call. False: it was sealed with the same content before. `claim`: the
+  // generation that the bytes were claimed under: the record's own, or a newer one for a copy.
+  absl::StatusOr<bool> Seal(const transport::SealRecord& record, Generation claim);
 
-  // Forgets what these generations own here; the number of parts. Bytes that are pinned stay taken
-  // until they are released.
+  // Forgets what these generations own here, and the copies claimed under them; the number of
+  // parts. Bytes that are pinned stay taken until they are released.
   uint64_t Free(absl::Span<const Generation> generations, const GrantWindow& window);
 
   // Before anything is served: takes over what an earlier life has written down. Where entries
@@ -129,7 +134,7 @@ class SegmentIndex {
   // Makes room for a restored entry; false when something newer is there.
   bool TakeFromOlderLocked(Generation generation, const Extent& extent, bool is_sealed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Owner*> FindSealableLocked(const transport::SealRecord& record)
+  absl::StatusOr<Owner*> FindSealableLocked(const transport::SealRecord& record, Generation claim)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DescribeOwnerLocked(const transport::SealRecord& record, Owner& owner)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
