@@ -7,16 +7,18 @@
 // Whoever drives it owns the connection: it passes in what happened, and carries out what is
 // returned.
 //
-//   MasterLink link(identity, options, index, metrics, Random(seed), logger);
+//   MasterLink link(identity, options, {index, copies, metrics, logger}, Random(seed));
 //   LinkOutput out = link.Tick(clock.Now(), /*has_room=*/true);
 //   if (out.connect) connection = Open(*out.connect);       // then OnConnected or OnDisconnected
 //   for (auto& message : out.send) connection.Write(message);
-//   ... until out.wake_at, a message, the end of the connection, or index.seal_reports() pends.
+//   ... until out.wake_at, a message, the end of the connection, or index.seal_reports() or the
+//   copies pend.
 //
 // Heartbeats start with the registration, so that a long upload is no silence. Seals are reported
 // soon after they happened, in batches; while the inventory is on its way the reports wait behind
 // it. Commands are done again when they come again: a generation is never reused, so to free it
-// twice is to free it once.
+// twice is to free it once. Copies are answered when somebody has carried them out; with the
+// session end those that are under way, since nobody waits for them any more.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +33,7 @@
 #include "common/random.h"
 #include "common/types.h"
 #include "moonpool/v1/membership.pb.h"
+#include "storage_node/copy/copy_queue.h"
 #include "storage_node/link/link_metrics.h"
 #include "storage_node/pool/extent_index.h"
 
@@ -71,11 +74,17 @@ struct LinkOutput {
   absl::Time wake_at = absl::InfiniteFuture();
 };
 
-// Used by one thread at a time. Borrows index, metrics and logger. `now` never goes back.
+// Used by one thread at a time. `now` never goes back.
 class MasterLink {
  public:
-  MasterLink(NodeIdentity identity, MasterLinkOptions options, ExtentIndex& index,
-             LinkMetrics& metrics, Random random, Logger& logger);
+  struct Dependencies {  // borrowed
+    ExtentIndex& index;
+    CopyQueue& copies;
+    LinkMetrics& metrics;
+    Logger& logger;
+  };
+  MasterLink(NodeIdentity identity, MasterLinkOptions options, Dependencies dependencies,
+             Random random);
 
   // Does what is due. Without room (what was sent before is still being written) it sends nothing
   // that can wait: no inventory and no reports, at most one heartbeat.
@@ -97,12 +106,17 @@ class MasterLink {
 
   void OnRegistered(const v1::Registered& registered, absl::Time now, LinkOutput& out);
   void OnCommand(const v1::Command& command, absl::Time now, LinkOutput& out);
-  absl::Status Execute(const v1::Command& command);
+  // nullopt: answered later.
+  std::optional<absl::Status> Execute(const v1::Command& command, absl::Time now);
+  absl::Status ExecuteFree(const v1::Free& free, Term term);
+  absl::Status StartCopy(const v1::Command& command, absl::Time now);
+  void RaiseTerm(Term term);
   void OnHeartbeatAck(const v1::HeartbeatAck& ack, absl::Time now, LinkOutput& out);
 
   void TickSession(absl::Time now, bool has_room, LinkOutput& out);
   void SendInventorySlice(LinkOutput& out);
   void SendDueReports(absl::Time now, LinkOutput& out);
+  void SendCopyResults(LinkOutput& out);
   void StartInventory();
 
   // Ends the connection from this side, or takes note of its end; the next attempt is scheduled.
@@ -113,9 +127,10 @@ class MasterLink {
   const NodeIdentity identity_;
   const MasterLinkOptions options_;
   ExtentIndex& index_;
+  CopyQueue& copies_;
   LinkMetrics& metrics_;
-  Random random_;
   Logger& logger_;
+  Random random_;
 
   LinkState state_ = LinkState::kWaiting;
   absl::Time deadline_ = absl::InfinitePast();  // of waiting, connecting and registering

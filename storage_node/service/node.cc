@@ -97,6 +97,7 @@ absl::Status Node::Start(std::function<bool()> should_stop) {
   RETURN_IF_ERROR(StartPool(std::move(should_stop)));
   RETURN_IF_ERROR(StartTcp());
   if (options_.shm_enabled) RETURN_IF_ERROR(StartShm());
+  StartCopies();
   StartLink();
   dependencies_.logger.Info("node serves", {{"node", identity_.name},
                                             {"incarnation", identity_.incarnation.value},
@@ -163,12 +164,24 @@ absl::Status Node::StartShm() {
   return absl::OkStatus();
 }
 
+void Node::StartCopies() {
+  copies_ = std::make_unique<CopyThreads>(
+      CopyThreadsOptions{.threads = options_.copy_threads, .host_id = identity_.host_id},
+      pool_->index(), dependencies_.clock, dependencies_.registry);
+  copies_->queue().SetOnResult([this] { link_->Wake(); });
+  copies_->Start();
+}
+
 void Node::StartLink() {
   MasterLinkOptions options;
   options.masters = options_.masters;
   options.backoff_max = options_.backoff_max;
-  auto link = std::make_unique<MasterLink>(identity_, options, pool_->index(), link_metrics_,
-                                           Random(EntropySeed()), dependencies_.logger);
+  auto link = std::make_unique<MasterLink>(identity_, options,
+                                           MasterLink::Dependencies{.index = pool_->index(),
+                                                                    .copies = copies_->queue(),
+                                                                    .metrics = link_metrics_,
+                                                                    .logger = dependencies_.logger},
+                                           Random(EntropySeed()));
   const auto each_round = [this] {
     pool_->ReleaseEnded();
     pool_metrics_.Update(pool_->index());
@@ -182,6 +195,7 @@ void Node::StartLink() {
 
 void Node::Stop() {
   if (link_ != nullptr) link_->Stop();
+  if (copies_ != nullptr) copies_->Stop();
   if (pool_ != nullptr) pool_->index().WillStop();
   for (auto it = servers_.rbegin(); it != servers_.rend(); ++it) it->server->Stop();
   servers_.clear();

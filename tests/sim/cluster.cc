@@ -333,9 +333,9 @@ class Cluster {
     const std::string violation = violation_;
     end_ = scheduler_.Now();
     for (const auto& client : clients_) client->Crash();
+    for (const auto& node : nodes_) node->Crash();
     scheduler_.Run(absl::InfiniteFuture(), [this] { return scheduler_.live_actors() == 0; });
     master_.Crash();
-    for (const auto& node : nodes_) node->Crash();
     result.violation = violation;
     result.events = scheduler_.events();
     result.counts = model_.counts();

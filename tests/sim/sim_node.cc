@@ -54,14 +54,26 @@ SimNode::SimNode(SimFabric& fabric, SimMaster& master, const std::string& name, 
              journal_, {}),
       metrics_(registry_),
       target_(journal_.incarnation(), index_, metrics_),
+      transport_(NewSimTransport(fabric, name)),
+      waiter_(NewSimWaiter(fabric)),
+      copy_metrics_(registry_),
+      copier_({.queue = copies_,
+               .index = index_,
+               .transports = {transport_.get()},
+               .waiter = *waiter_,
+               .metrics = copy_metrics_}),
       link_metrics_(registry_),
-      link_({.name = name,
-             .incarnation = target_.incarnation(),
-             .host_id = name,
-             .rack = "",
-             .tcp_address = address_,
-             .shm_path = ""},
-            {.masters = {"master"}}, index_, link_metrics_, Random(random.Next()), Logger::Null()) {
+      link_(
+          {.name = name,
+           .incarnation = target_.incarnation(),
+           .host_id = name,
+           .rack = "",
+           .tcp_address = address_,
+           .shm_path = ""},
+          {.masters = {"master"}},
+          {.index = index_, .copies = copies_, .metrics = link_metrics_, .logger = Logger::Null()},
+          Random(random.Next())) {
+  copies_.SetOnQueued([this] { WakeCopier(); });
 }
 
 void SimNode::Start() {
@@ -77,6 +89,26 @@ void SimNode::Crash() {
   // The master sees the end of the stream, as the operating system would tell it.
   if (stream_ != 0) master_.CloseStream(stream_);
   stream_ = 0;
+  copies_.EndSession();
+  if (has_copier_) WakeCopier();
+}
+
+void SimNode::WakeCopier() {
+  Scheduler& scheduler = fabric_.scheduler();
+  if (std::exchange(has_copier_, true)) {
+    scheduler.Wake(copier_sleeps_);
+  } else {
+    scheduler.Spawn(absl::StrCat(name_, "/copy"), [this] { Copy(); });
+  }
+}
+
+void SimNode::Copy() {
+  while (!crashed_) {
+    if (copier_.RunNext()) continue;
+    copier_sleeps_ = fabric_.scheduler().NewToken();
+    fabric_.scheduler().Block(copier_sleeps_, absl::InfiniteFuture());
+    copier_sleeps_ = 0;
+  }
 }
 
 void SimNode::WakeAt(absl::Time time) {

@@ -92,6 +92,8 @@ class MasterLinkTest : public ::testing::Test {
   metrics::Registry registry_;
   LinkMetrics metrics_{registry_};
   TestPool pool_;
+  static constexpr size_t kCopiesMax = 4;
+  CopyQueue copies_{kCopiesMax};
   MasterLinkOptions options_{.masters = {"a:1", "b:2"}, .parts_per_message = 2};
   MasterLink link_{{.name = "n1",
                     .incarnation = Incarnation{77},
@@ -100,10 +102,8 @@ class MasterLinkTest : public ::testing::Test {
                     .tcp_address = "10.0.0.1:7",
                     .shm_path = "/run/n1.sock"},
                    options_,
-                   pool_.index(),
-                   metrics_,
-                   Random(1),
-                   log_.logger()};
+                   {pool_.index(), copies_, metrics_, log_.logger()},
+                   Random(1)};
 };
 
 inline std::vector<std::string> Keys(const std::vector<v1::NodeMessage>& messages) {
