@@ -43,6 +43,7 @@ ALLOWED = {
     "storage_node/journal": {"common", "storage_node/pool", "transport"},
     "storage_node/serve": {"common", "common/metrics", "storage_node/pool", "transport"},
     "storage_node/copy": {"common", "common/metrics", "storage_node/pool", "transport"},
+    "storage_node/scrub": {"common", "common/metrics", "storage_node/pool", "transport"},
     "storage_node/copy/testing": {"common/*", "storage_node/*", "transport/*"},
     "storage_node/link": {
         "common", "common/metrics", "common/rpc", "storage_node/copy", "storage_node/pool",
@@ -67,6 +68,7 @@ DETERMINISTIC = (
     "storage_node/journal",
     "storage_node/serve",
     "storage_node/copy",
+    "storage_node/scrub",
     "storage_node/link",
     "client_sdk/core",
 )

@@ -24,6 +24,7 @@ constexpr absl::Duration kHeartbeatIntervalMax = absl::Minutes(1);
 constexpr absl::Duration kSessionTimeoutMax = absl::Minutes(10);
 constexpr int kHeartbeatsPerTimeoutMin = 2;
 constexpr absl::Duration kCopyTimeoutMax = absl::Minutes(10);
+constexpr uint32_t kPartsLostMinor = 3;
 // No clock counts that far: what names it is garbled, and would lock out every master to come.
 constexpr uint32_t kTermMax = 0xffff0000;
 
@@ -179,6 +180,7 @@ void MasterLink::OnRegistered(const v1::Registered& registered, absl::Time now, 
   if (newest.term() > Term{registered.term()}) {
     return Drop(BadMessage("grants of a term to come"), now, out);
   }
+  takes_lost_parts_ = registered.version().minor() >= kPartsLostMinor;
   // First the term, then the look at what is sealed: no older seal can slip in between.
   term_ = Term{registered.term()};
   RaiseTerm(term_);
@@ -299,23 +301,33 @@ void MasterLink::TickSession(absl::Time now, bool has_room, LinkOutput& out) {
   }
   if (!has_room) return;
   SendCopyResults(out);
-  if (state_ == LinkState::kLive && index_.seal_reports().has_overflowed()) {
+  if (state_ == LinkState::kUploading) return SendInventorySlice(out);
+  if (const absl::Status why = WhyListAnew(); !why.ok()) {
     // A session has one inventory, so the master gets what is missing by a new session.
     metrics_.report_overflows.Increment();
-    return Drop(MakeError(StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
-                          "more seals wait to be reported than are remembered"),
-                now, out);
+    return Drop(why, now, out);
   }
-  if (state_ == LinkState::kUploading) {
-    SendInventorySlice(out);
-  } else {
-    SendDueReports(now, out);
+  SendLostParts(out);
+  SendDueReports(now, out);
+}
+
+absl::Status MasterLink::WhyListAnew() const {
+  if (index_.seal_reports().has_overflowed() || index_.lost_parts().has_overflowed()) {
+    return MakeError(StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
+                     "more seals or lost parts wait to be reported than are remembered");
   }
+  if (!takes_lost_parts_ && index_.lost_parts().size() > 0) {
+    return MakeError(StatusCode::kFailedPrecondition, ErrorReason::kPeerVersion,
+                     "the master learns of lost parts only from an inventory",
+                     {.hint = "upgrade the master"});
+  }
+  return absl::OkStatus();
 }
 
 void MasterLink::StartInventory() {
   // Before the first look: what is sealed from now on is reported, what was sealed is found.
   index_.seal_reports().Clear();
+  index_.lost_parts().Clear();
   reports_due_ = absl::InfiniteFuture();
   cursor_ = {};
   EnterState(LinkState::kUploading);
@@ -351,6 +363,19 @@ void MasterLink::SendDueReports(absl::Time now, LinkOutput& out) {
   if (report.parts().empty()) return;  // superseded or freed since
   metrics_.reported_parts.Increment(static_cast<uint64_t>(report.parts_size()));
   *out.send.emplace_back().mutable_seal_report() = std::move(report);
+}
+
+// First of all that is reported: what is brought back to the same place comes later.
+void MasterLink::SendLostParts(LinkOutput& out) {
+  const std::vector<PartAt> lost = index_.lost_parts().Take(options_.parts_per_message);
+  if (lost.empty()) return;
+  v1::PartsLost& message = *out.send.emplace_back().mutable_parts_lost();
+  for (const PartAt& at : lost) {
+    v1::LostPart& part = *message.add_parts();
+    part.set_generation(at.generation.value);
+    ExtentToProto(at.extent, part.mutable_extent());
+  }
+  metrics_.lost_parts.Increment(lost.size());
 }
 
 void MasterLink::SendCopyResults(LinkOutput& out) {
@@ -392,6 +417,7 @@ absl::Time MasterLink::WakeAt(absl::Time now, bool has_room) const {
   if (!has_room) return wake_at;
   if (copies_.has_results()) return now;
   if (state_ == LinkState::kUploading || index_.seal_reports().has_overflowed()) return now;
+  if (index_.lost_parts().size() > 0 || index_.lost_parts().has_overflowed()) return now;
   const size_t pending = index_.seal_reports().size();
   if (pending >= options_.parts_per_message) return now;
   if (pending > 0) {

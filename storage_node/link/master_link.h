@@ -116,7 +116,10 @@ class MasterLink {
   void TickSession(absl::Time now, bool has_room, LinkOutput& out);
   void SendInventorySlice(LinkOutput& out);
   void SendDueReports(absl::Time now, LinkOutput& out);
+  void SendLostParts(LinkOutput& out);
   void SendCopyResults(LinkOutput& out);
+  // Something can only be told by an inventory. Why; OK: nothing.
+  absl::Status WhyListAnew() const;
   void StartInventory();
 
   // Ends the connection from this side, or takes note of its end; the next attempt is scheduled.
@@ -141,6 +144,7 @@ class MasterLink {
 
   // The session.
   Term term_;
+  bool takes_lost_parts_ = false;  // the master knows the message
   absl::Duration heartbeat_interval_;
   absl::Duration session_timeout_;
   uint64_t heartbeats_sent_ = 0;

@@ -22,14 +22,17 @@ void SealedPartToProto(const transport::SealRecord& record, v1::SealedPart* prot
   proto->set_namespace_(record.name_space);
   proto->set_key(record.key);
   proto->set_parent(record.parent);
-  v1::Extent* const extent = proto->mutable_extent();
-  extent->set_segment(record.extent.segment.value);
-  extent->set_offset(record.extent.offset);
-  extent->set_length(record.extent.length);
+  ExtentToProto(record.extent, proto->mutable_extent());
   proto->set_object_bytes(record.object_bytes);
   proto->set_part_index(record.part_index);
   proto->set_part_count(record.part_count);
   proto->set_replica_index(record.replica_index);
+}
+
+void ExtentToProto(const Extent& extent, v1::Extent* proto) {
+  proto->set_segment(extent.segment.value);
+  proto->set_offset(extent.offset);
+  proto->set_length(extent.length);
 }
 
 Extent ExtentFromProto(const v1::Extent& proto) {

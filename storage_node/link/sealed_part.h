@@ -13,5 +13,6 @@ void SealedPartToProto(const transport::SealRecord& record, v1::SealedPart* prot
 absl::StatusOr<transport::SealRecord> SealRecordFromProto(const v1::SealedPart& proto);
 
 Extent ExtentFromProto(const v1::Extent& proto);
+void ExtentToProto(const Extent& extent, v1::Extent* proto);
 
 }  // namespace moonpool::storage_node

@@ -30,7 +30,9 @@ absl::Status CheckRecord(const transport::SealRecord& record) {
 
 ExtentIndex::ExtentIndex(std::vector<PoolSegment> segments, SealJournal& journal,
                          ExtentIndexOptions options)
-    : journal_(journal), seal_reports_(options.seal_reports_max) {
+    : journal_(journal),
+      seal_reports_(options.seal_reports_max),
+      lost_parts_(options.lost_parts_max) {
   const SegmentIndex::Shared shared{.viewers = viewers_,
                                     .journal = journal,
                                     .newest_term = newest_term_,
@@ -151,9 +153,23 @@ InventorySlice ExtentIndex::NextInventory(const InventoryCursor& cursor, size_t 
   return slice;
 }
 
+std::optional<PartAtRest> ExtentIndex::OpenAtRest(Generation generation,
+                                                  const Extent& extent) const {
+  const SegmentIndex* segment = Find(extent.segment);
+  return segment == nullptr ? std::nullopt : segment->OpenAtRest(generation, extent);
+}
+
+bool ExtentIndex::DropIfDamaged(const transport::SealRecord& record, Generation order,
+                                bool is_payload_whole) {
+  SegmentIndex* segment = Find(record.extent.segment);
+  if (segment == nullptr || !segment->DropIfDamaged(record, order, is_payload_whole)) return false;
+  lost_parts_.Add({record.generation, record.extent});
+  return true;
+}
+
 std::vector<transport::SealRecord> ExtentIndex::TakeSealReports(size_t records_max) {
   std::vector<transport::SealRecord> records;
-  for (const SealedAt& sealed : seal_reports_.Take(records_max)) {
+  for (const PartAt& sealed : seal_reports_.Take(records_max)) {
     std::optional<transport::SealRecord> record = FindRecord(sealed.generation, sealed.extent);
     if (record.has_value()) records.push_back(*std::move(record));
   }

@@ -21,8 +21,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/types.h"
+#include "storage_node/pool/part_reports.h"
 #include "storage_node/pool/seal_journal.h"
-#include "storage_node/pool/seal_reports.h"
 #include "storage_node/pool/segment_index.h"
 #include "storage_node/pool/viewer_set.h"
 #include "transport/ops.h"
@@ -35,6 +35,8 @@ struct ExtentIndexOptions {
   uint64_t parts_per_segment_max = uint64_t{1} << 25;
   // Seals that wait to be reported; more of them cost a new session with the master.
   size_t seal_reports_max = size_t{1} << 16;
+  // Likewise of lost parts.
+  size_t lost_parts_max = size_t{1} << 12;
 };
 
 struct InventorySlice {
@@ -98,9 +100,15 @@ class ExtentIndex {
   InventorySlice NextInventory(const InventoryCursor& cursor, size_t records_max) const;
 
   // What was sealed and not yet reported.
-  SealReports& seal_reports() { return seal_reports_; }
+  PartReports& seal_reports() { return seal_reports_; }
   // The oldest unreported seals that still stand.
   std::vector<transport::SealRecord> TakeSealReports(size_t records_max);
+
+  // As in SegmentIndex. A part that is dropped is among the lost ones.
+  std::optional<PartAtRest> OpenAtRest(Generation generation, const Extent& extent) const;
+  bool DropIfDamaged(const transport::SealRecord& record, Generation order, bool is_payload_whole);
+  // What was sealed, is no more, and the master has not been told.
+  PartReports& lost_parts() { return lost_parts_; }
 
   size_t segment_count() const { return segments_.size(); }
   const PoolSegment& segment(size_t index) const { return segments_[index]->segment(); }
@@ -113,7 +121,8 @@ class ExtentIndex {
   ViewerSet viewers_;
   SealJournal& journal_;
   std::atomic<uint32_t> newest_term_{0};
-  SealReports seal_reports_;
+  PartReports seal_reports_;
+  PartReports lost_parts_;
   std::vector<std::unique_ptr<SegmentIndex>> segments_;  // the position is the id
 };
 

@@ -1,5 +1,6 @@
 #include "storage_node/pool/segment_index.h"
 
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -337,6 +338,36 @@ std::optional<transport::SealRecord> SegmentIndex::RecordOf(Generation generatio
     return std::nullopt;
   }
   return RecordLocked(*owner);
+}
+
+std::optional<PartAtRest> SegmentIndex::OpenAtRest(Generation generation,
+                                                   const Extent& extent) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  const Owner* owner = owners_.Find(extent.offset);
+  if (owner == nullptr || owner->state != OwnerState::kSealed || owner->generation != generation ||
+      owner->length != extent.length) {
+    return std::nullopt;
+  }
+  return PartAtRest{.order = owner->order(), .bytes = {At(owner->offset), owner->length}};
+}
+
+// Under the lock the header of a sealed part is whole: it is invalidated and put back, or written
+// anew, in one hold.
+bool SegmentIndex::DropIfDamaged(const transport::SealRecord& record, Generation order,
+                                 bool is_payload_whole) {
+  alignas(8) std::byte header[kPartHeaderBytes];
+  transport::EncodePartHeader(transport::HeaderOf(record), header);
+  absl::MutexLock lock(&mutex_);
+  Owner* const owner = owners_.Find(record.extent.offset);
+  if (owner == nullptr || owner->state != OwnerState::kSealed || owner->order() != order ||
+      owner->generation != record.generation || owner->length != record.extent.length) {
+    return false;
+  }
+  const bool is_header_whole = std::memcmp(header, At(owner->offset), kPartHeaderBytes) == 0;
+  if (is_header_whole && is_payload_whole) return false;
+  FreeOwnerLocked(*owner);
+  ++stats_.damaged_parts;
+  return true;
 }
 
 transport::SealRecord SegmentIndex::RecordLocked(const Owner& owner) const {

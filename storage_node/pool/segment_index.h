@@ -65,6 +65,14 @@ struct SegmentStats {
   uint64_t live_claims = 0;
   uint64_t superseded_parts = 0;  // sealed ones, since the start
   uint64_t freed_parts = 0;       // since the start
+  uint64_t damaged_parts = 0;     // found so, and forgotten, since the start
+};
+
+// A sealed part as it lies in memory. Its bytes may get another owner at any time; `order` tells
+// whether they did, since no two owners of the same bytes have the same.
+struct PartAtRest {
+  Generation order;
+  transport::ConstBytes bytes;  // header and payload
 };
 
 // Thread-safe: one lock per segment, held for O(log n) work and the end of a writer's step.
@@ -114,6 +122,12 @@ class SegmentIndex {
                                           std::vector<transport::SealRecord>& records) const;
   // nullopt when the generation has no sealed part exactly there.
   std::optional<transport::SealRecord> RecordOf(Generation generation, const Extent& extent) const;
+
+  // To look for damage without the lock: nullopt when the part is not there.
+  std::optional<PartAtRest> OpenAtRest(Generation generation, const Extent& extent) const;
+  // Forgets the part, as Free does, if it is the one that was opened and its header is not what it
+  // should be, or its payload, as the caller has found. False: neither, or it is gone.
+  bool DropIfDamaged(const transport::SealRecord& record, Generation order, bool is_payload_whole);
 
   SegmentStats stats() const;
 

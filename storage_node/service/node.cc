@@ -86,7 +86,8 @@ Node::Node(NodeOptions options, Dependencies dependencies)
       dependencies_(dependencies),
       serve_metrics_(dependencies.registry),
       link_metrics_(dependencies.registry),
-      pool_metrics_(dependencies.registry) {}
+      pool_metrics_(dependencies.registry),
+      scrub_metrics_(dependencies.registry) {}
 
 Node::~Node() { Stop(); }
 
@@ -99,6 +100,7 @@ absl::Status Node::Start(std::function<bool()> should_stop) {
   if (options_.shm_enabled) RETURN_IF_ERROR(StartShm());
   StartCopies();
   StartLink();
+  if (options_.scrub_bytes_per_second > 0) StartScrubber();
   dependencies_.logger.Info("node serves", {{"node", identity_.name},
                                             {"incarnation", identity_.incarnation.value},
                                             {"host_id", identity_.host_id},
@@ -190,10 +192,22 @@ void Node::StartLink() {
   link_ = std::make_unique<LinkThread>(std::move(link), dependencies_.clock, dependencies_.logger,
                                        each_round);
   pool_->index().seal_reports().SetOnPending([this] { link_->Wake(); });
+  pool_->index().lost_parts().SetOnPending([this] { link_->Wake(); });
   link_->Start();
 }
 
+// At once: what an earlier life has left may have been damaged since.
+void Node::StartScrubber() {
+  scrubber_ = std::make_unique<ScrubThread>(
+      std::make_unique<Scrubber>(
+          pool_->index(), ScrubberOptions{.bytes_per_second = options_.scrub_bytes_per_second},
+          scrub_metrics_, dependencies_.logger),
+      dependencies_.clock);
+  scrubber_->Start();
+}
+
 void Node::Stop() {
+  if (scrubber_ != nullptr) scrubber_->Stop();
   if (link_ != nullptr) link_->Stop();
   if (copies_ != nullptr) copies_->Stop();
   if (pool_ != nullptr) pool_->index().WillStop();

@@ -19,11 +19,13 @@
 #include "common/metrics/metrics.h"
 #include "storage_node/link/link_metrics.h"
 #include "storage_node/memory/segment_memory.h"
+#include "storage_node/scrub/scrub_metrics.h"
 #include "storage_node/serve/node_target.h"
 #include "storage_node/service/copy_threads.h"
 #include "storage_node/service/link_thread.h"
 #include "storage_node/service/node_metrics.h"
 #include "storage_node/service/node_pool.h"
+#include "storage_node/service/scrub_thread.h"
 #include "transport/server.h"
 
 namespace moonpool::storage_node {
@@ -54,7 +56,8 @@ struct NodeOptions {
   bool shm_mapped_writers = true;
   uint32_t shm_pin_slots = 4096;
 
-  int copy_threads = 2;  // that fetch parts from other nodes
+  int copy_threads = 2;                        // that fetch parts from other nodes
+  uint64_t scrub_bytes_per_second = 64 << 20;  // looked at for damage; 0: none
 
   absl::Duration backoff_max = absl::Seconds(5);
   uint64_t parts_max = uint64_t{1} << 25;
@@ -101,6 +104,7 @@ class Node {
   absl::Status StartShm();
   void StartCopies();
   void StartLink();
+  void StartScrubber();
 
   const NodeOptions options_;
   const Dependencies dependencies_;
@@ -109,12 +113,14 @@ class Node {
   ServeMetrics serve_metrics_;
   LinkMetrics link_metrics_;
   PoolMetrics pool_metrics_;
+  ScrubMetrics scrub_metrics_;
 
   // In the order of their making; each uses those above it.
   std::unique_ptr<NodePool> pool_;
   std::unique_ptr<NodeTarget> target_;
   std::vector<DataServer> servers_;
   std::unique_ptr<CopyThreads> copies_;
+  std::unique_ptr<ScrubThread> scrubber_;
   std::unique_ptr<LinkThread> link_;
 };
 

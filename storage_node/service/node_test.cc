@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
 #include "common/host_id.h"
@@ -198,6 +200,36 @@ TEST_F(NodeTest, FetchesPartsFromAnotherNode) {
   }
   EXPECT_THAT(registry_.Text(), HasSubstr("moonpool_node_copies_total{result=\"ok\"} 2"));
   EXPECT_THAT(registry_.Text(), HasSubstr("moonpool_node_copied_bytes_total 100000"));
+}
+
+// What a life has left is looked at when the next begins.
+TEST_F(NodeTest, FindsWhatWasDamagedWhileNoNodeWasThere) {
+  const TempDir memory("/dev/shm");
+  NodeOptions options = Options();
+  options.pool_dir = memory.path() + "/pool";
+  auto node = Start(options);
+  ASSERT_TRUE(master_.WaitFor([](const auto& message) { return message.inventory().complete(); }));
+  PutAndGet(*transport::NewTcpTransport({}, clock_), *node, 1);
+  PutAndGet(*transport::NewTcpTransport({}, clock_), *node, 2);
+  node->Stop();
+  {
+    std::fstream pool(options.pool_dir + "/pool", std::ios::in | std::ios::out | std::ios::binary);
+    pool.seekp(64 * 1024 + 30'000);
+    pool.put('x');
+    ASSERT_TRUE(pool.good());
+  }
+  node = Start(options);
+  // Whichever comes first: it is not listed, or it is listed and then said to be lost.
+  EXPECT_TRUE(master_.WaitFor([&](const v1::NodeMessage&) {
+    return absl::StrContains(registry_.Text(), "moonpool_node_damaged_parts_total 1");
+  }));
+  EXPECT_THAT(log_.lines(), Contains(HasSubstr("a part is damaged and forgotten")));
+  node->Stop();
+  options.scrub_bytes_per_second = 0;
+  Node next(options, {clock_, registry_, log_.logger()});
+  ASSERT_THAT(next.Start(), IsOk());
+  EXPECT_THAT(log_.lines(), Contains(AllOf(HasSubstr("the pool is kept"), HasSubstr("parts=1"))))
+      << "the journal has forgotten it, too";
 }
 
 TEST_F(NodeTest, ServesWithoutAMasterAndSaysSo) {

@@ -1,6 +1,7 @@
 #include "tests/sim/sim_node.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,9 @@ namespace {
 
 // Seals are looked for this often; a real node is woken by them.
 constexpr absl::Duration kLookForSeals = absl::Milliseconds(5);
+// A full pool is looked at in a few seconds.
+constexpr storage_node::ScrubberOptions kScrub = {
+    .bytes_per_second = 512 * 1024, .step_bytes = 64 * 1024, .round_min = absl::Seconds(1)};
 
 storage_node::RecordTable OpenTable(SimPool& pool, Incarnation new_incarnation) {
   const size_t bytes = pool.table.size() * sizeof(SimPool::Granule);
@@ -62,6 +66,8 @@ SimNode::SimNode(SimFabric& fabric, SimMaster& master, const std::string& name, 
                .transports = {transport_.get()},
                .waiter = *waiter_,
                .metrics = copy_metrics_}),
+      scrub_metrics_(registry_),
+      scrubber_(index_, kScrub, scrub_metrics_, Logger::Null()),
       link_metrics_(registry_),
       link_(
           {.name = name,
@@ -80,6 +86,28 @@ void SimNode::Start() {
   if (pool_.has_content) storage_node::RestoreIndex(journal_, index_);
   fabric_.Serve(address_, name_, &target_);
   Tick();
+  Scrub();
+}
+
+void SimNode::Scrub() {
+  if (crashed_) return;
+  fabric_.scheduler().At(scrubber_.Step(fabric_.scheduler().Now()), [this] { Scrub(); });
+}
+
+std::optional<transport::SealRecord> SimNode::AnyPart(Random& random) const {
+  std::vector<transport::SealRecord> parts;
+  storage_node::InventorySlice slice;
+  do {
+    slice = index_.NextInventory(slice.next, 1000);
+    std::move(slice.records.begin(), slice.records.end(), std::back_inserter(parts));
+  } while (!slice.is_last);
+  if (parts.empty()) return std::nullopt;
+  return parts[random.Below(parts.size())];
+}
+
+void SimNode::Rot(const Extent& extent, Random& random) {
+  std::byte* const memory = pool_.memory.data()->bytes;
+  memory[extent.offset + random.Below(extent.length)] ^= std::byte{1} << random.Below(8);
 }
 
 void SimNode::Crash() {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@
 #include "storage_node/journal/table_journal.h"
 #include "storage_node/link/master_link.h"
 #include "storage_node/pool/extent_index.h"
+#include "storage_node/scrub/scrub_metrics.h"
+#include "storage_node/scrub/scrubber.h"
 #include "storage_node/serve/node_target.h"
 #include "tests/sim/sim_master.h"
 #include "transport/sim/sim_transport.h"
@@ -45,6 +48,10 @@ class SimNode {
   void Crash();
   SimPool LeftPool() const;
   bool crashed() const { return crashed_; }
+  // Some sealed part, if there is one.
+  std::optional<transport::SealRecord> AnyPart(Random& random) const;
+  // Turns a bit of it over, in the header or in the payload, behind everybody's back.
+  void Rot(const Extent& extent, Random& random);
   const std::string& name() const { return name_; }
   const storage_node::ExtentIndex& index() const { return index_; }
   const storage_node::CopyMetrics& copy_metrics() const { return copy_metrics_; }
@@ -56,6 +63,7 @@ class SimNode {
   void Tick();
   // Ticks at `time`, unless something ticks before.
   void WakeAt(absl::Time time);
+  void Scrub();
   // Wakes the actor that copies; the first order starts it.
   void WakeCopier();
   void Copy();
@@ -75,6 +83,8 @@ class SimNode {
   storage_node::CopyQueue copies_;
   storage_node::CopyMetrics copy_metrics_;
   storage_node::CopyWorker copier_;
+  storage_node::ScrubMetrics scrub_metrics_;
+  storage_node::Scrubber scrubber_;
   storage_node::LinkMetrics link_metrics_;
   storage_node::MasterLink link_;
   uint64_t stream_ = 0;      // 0: not connected

@@ -21,6 +21,7 @@ inline v1::MasterMessage Registered(uint32_t term, Generation newest = {}) {
   v1::MasterMessage message;
   v1::Registered& registered = *message.mutable_registered();
   registered.mutable_version()->set_major(kWireMajor);
+  registered.mutable_version()->set_minor(kWireMinor);
   registered.set_term(term);
   registered.set_node_id(3);
   registered.set_newest_generation(newest.value);
