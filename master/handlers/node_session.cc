@@ -98,6 +98,7 @@ void NodeSession::OnMessage(const v1::NodeMessage& message, absl::Time now) {
     case v1::NodeMessage::kHeartbeat: return OnHeartbeat(message.heartbeat(), now);
     case v1::NodeMessage::kSealReport: return OnSealReport(message.seal_report(), now);
     case v1::NodeMessage::kCommandResult: return OnCommandResult(message.command_result(), now);
+    case v1::NodeMessage::kPartsLost: return;  // the next inventory says the same
     case v1::NodeMessage::MESSAGE_NOT_SET: return ProtocolError("an empty message", now);
   }
 }
