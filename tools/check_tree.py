@@ -23,7 +23,7 @@ ALLOWED = {
     "common/metrics": {"common"},
     "common/http": {"common", "common/config", "common/metrics"},
     "common/program": {"common", "common/config", "common/http", "common/metrics"},
-    "common/rpc": {"common", "proto"},
+    "common/rpc": {"common", "common/config", "proto"},
     "common/rpc/grpc": {"common", "common/rpc", "proto", "grpc"},
     "transport": {"common", "common/metrics"},
     "transport/stream": {"common", "common/metrics", "transport"},
