@@ -13,8 +13,9 @@
 
 namespace moonpool::cli {
 
-// Thread-safe. Every call ends by the timeout; masters are tried in order until one answers.
-// UNAVAILABLE: none did; the message names them and the hint says how to get one.
+// Thread-safe. Every call ends by the timeout, and goes to the master that leads: LeaderChoice says
+// how it is found. Masters that are there and elect a leader are waited for. UNAVAILABLE: none
+// answers or leads; the message names them and the hint says how to get one.
 class MasterLink {
  public:
   MasterLink(std::vector<std::string> masters, absl::Duration timeout);
