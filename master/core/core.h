@@ -96,6 +96,9 @@ class Core {
   void CommandResult(NodeId node, SessionId session, uint64_t command_id,
                      const absl::Status& status, absl::Time now);
   void NodeDisconnected(NodeId node, SessionId session, absl::Time now);
+  // The time in which nodes may be away begins now, also for those that are: they could not have
+  // come.
+  void ExcuseAbsences(absl::Time now);
   // The operator says that a node that is away will never come back: removals stop waiting for
   // it. If it does, only what is proved to be alive is taken from it. NOT_FOUND;
   // FAILED_PRECONDITION while it is up.
