@@ -98,6 +98,9 @@ class Core {
   // The node has found these damaged, and forgotten them.
   void PartsLost(NodeId node, SessionId session, absl::Span<const LostPart> parts, absl::Time now);
   void NodeDisconnected(NodeId node, SessionId session, absl::Time now);
+  // The time in which nodes may be away begins now, also for those that are: they could not have
+  // come.
+  void ExcuseAbsences(absl::Time now);
   // The operator says that a node that is away will never come back: removals stop waiting for
   // it. If it does, only what is proved to be alive is taken from it. NOT_FOUND;
   // FAILED_PRECONDITION while it is up.

@@ -120,6 +120,15 @@ void CoreState::RetakeInventories(absl::Time now) {
   }
 }
 
+void Core::ExcuseAbsences(absl::Time now) {
+  CoreState& s = *state_;
+  s.Observe(now);
+  for (const auto& record : s.nodes.records()) {
+    if (record == nullptr || record->state != NodeState::kAway) continue;
+    record->lost_at = now + s.options.node_loss_timeout;
+  }
+}
+
 void CoreState::LoseNodes(absl::Time now) {
   const uint64_t before = changes;
   for (const auto& record : nodes.records()) {

@@ -41,6 +41,9 @@ namespace moonpool::master {
 template <typename Response>
 using Done = absl::AnyInvocable<void(absl::Status, Response) &&>;
 
+// UNAVAILABLE/SHUTTING_DOWN.
+absl::Status ShuttingDown();
+
 class Handlers {
  public:
   // `core` is borrowed. Sessions are closed before this object dies.
@@ -119,6 +122,12 @@ class Handlers {
   absl::Time NextWakeup() const;
   // Ends all waits and sessions with UNAVAILABLE/SHUTTING_DOWN, and every later call. Idempotent.
   void Shutdown(absl::Time now);
+  // The same with NOT_LEADER, which nodes are told in so many words (Refused): another master
+  // leads.
+  void Depose(const absl::Status& not_leader, absl::Time now);
+  // The parts of it, for a leader that is silent and may yet go on.
+  void FailWaits(const absl::Status& not_leader, absl::Time now);
+  void RefuseSessions(const absl::Status& not_leader, absl::Time now);
 
   const HandlerCounts& counts() const { return counts_; }
   size_t waiter_count() const { return waiters_.size(); }

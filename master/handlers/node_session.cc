@@ -129,11 +129,7 @@ void NodeSession::FinishRegister(absl::Time now) {
   if (state_ != State::kRegistering) return;
   const std::optional<absl::Status> outcome = table_.unsaved().OutcomeOf(saved_by_);
   if (!outcome.has_value()) return;
-  if (!outcome->ok()) {
-    queue_.clear();
-    queued_generations_ = 0;
-    return RefuseRegister(*outcome, now);
-  }
+  if (!outcome->ok()) return RefuseRegister(*outcome, now);
   ++table_.counts().registrations;
   state_ = State::kInventory;
   v1::MasterMessage answer;
@@ -151,6 +147,16 @@ void NodeSession::FinishRegister(absl::Time now) {
 
 void NodeSession::RefuseRegister(const absl::Status& status, absl::Time now) {
   ++table_.counts().registrations_refused;
+  Refuse(status, now);
+}
+
+void NodeSession::Refuse(const absl::Status& status, absl::Time now) {
+  if (state_ == State::kEnded) return;
+  // Commands that are not sent yet are of no use to a node that leaves. Those that are may arrive
+  // after another leader has begun: they name this master's term, and its generations, and the node
+  // goes by the newest (R2).
+  queue_.clear();
+  queued_generations_ = 0;
   v1::MasterMessage answer;
   StatusToProto(status, answer.mutable_refused()->mutable_status());
   queue_.push_back(std::move(answer));

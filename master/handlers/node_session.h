@@ -82,6 +82,8 @@ class NodeSession {
   // Tells the node that it is registered, once that is durable, or that it cannot be made so.
   void FinishRegister(absl::Time now);
   void RefuseRegister(const absl::Status& status, absl::Time now);
+  // The last thing that the node is told is `status`.
+  void Refuse(const absl::Status& status, absl::Time now);
   void ProtocolError(const char* what, absl::Time now);
   // The records that can be true; borrowed from `parts`.
   std::vector<SealedPart> Screen(const google::protobuf::RepeatedPtrField<v1::SealedPart>& parts);

@@ -71,4 +71,8 @@ void SessionTable::EndAll(const absl::Status& status, absl::Time now) {
   for (NodeSession* session : open_) session->End(status, /*may_drain=*/true, now);
 }
 
+void SessionTable::RefuseAll(const absl::Status& status, absl::Time now) {
+  for (NodeSession* session : open_) session->Refuse(status, now);
+}
+
 }  // namespace moonpool::master

@@ -41,6 +41,8 @@ class SessionTable {
   void FinishRegistrations(absl::Time now);
   void Tick(absl::Time now);
   void EndAll(const absl::Status& status, absl::Time now);
+  // The same, and each node is told `status` in Refused.
+  void RefuseAll(const absl::Status& status, absl::Time now);
 
   size_t size() const { return open_.size(); }
   bool full() const { return open_.size() >= options_.max_sessions; }
