@@ -220,6 +220,14 @@ absl::Status MasterLink::ForgetNode(absl::string_view name) {
   return rep_->Call<v1::AdminService>(request, &v1::AdminService::Stub::ForgetNode).status();
 }
 
+absl::Status MasterLink::DrainNode(absl::string_view name, bool cancel) {
+  v1::DrainNodeRequest request;
+  SetVersion(request.mutable_version());
+  request.set_name(std::string(name));
+  request.set_cancel(cancel);
+  return rep_->Call<v1::AdminService>(request, &v1::AdminService::Stub::DrainNode).status();
+}
+
 absl::StatusOr<v1::ListObjectsResponse> MasterLink::ListObjects(absl::string_view name_space,
                                                                 absl::string_view prefix,
                                                                 absl::string_view page_token,

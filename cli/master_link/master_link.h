@@ -25,6 +25,7 @@ class MasterLink {
   absl::StatusOr<v1::ListNodesResponse> ListNodes();
   absl::StatusOr<v1::WhyResponse> Why(absl::string_view name_space, absl::string_view key);
   absl::Status ForgetNode(absl::string_view name);
+  absl::Status DrainNode(absl::string_view name, bool cancel);
   // One page.
   absl::StatusOr<v1::ListObjectsResponse> ListObjects(absl::string_view name_space,
                                                       absl::string_view prefix,
