@@ -1,10 +1,8 @@
 // moonpool-master: knows where every object is and who may use it.
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/time/clock.h"
 #include "common/program/program.h"
 #include "common/random.h"
@@ -12,34 +10,22 @@
 #include "common/status_macros.h"
 #include "common/version.h"
 #include "master/core/core.h"
+#include "master/etcd/etcd_client.h"
 #include "master/meta/begin_term.h"
 #include "master/meta/rocks_meta_store.h"
 #include "master/options.h"
+#include "master/service/candidacy.h"
 #include "master/service/server.h"
 
 namespace moonpool::master {
 namespace {
 
 constexpr absl::Duration kBeginTimeout = absl::Seconds(60);
-constexpr size_t kQuarantinedToLog = 10;
 
 // Without durable state it is greater than any that an earlier master here has used as long as the
 // wall clock was not set back and masters start a second apart. Where it was, nodes that have seen
 // a higher term raise it when they register, before they take part.
 Term TermOfThisStart() { return Term{static_cast<uint32_t>(absl::ToUnixSeconds(absl::Now()))}; }
-
-void LogLeft(const DecodedState& left, const Logger& logger) {
-  logger.Info("durable state loaded", {{"last_term", left.state.term.value},
-                                       {"namespaces", left.state.namespaces.size()},
-                                       {"nodes", left.state.nodes.size()},
-                                       {"removals", left.state.removals.size()},
-                                       {"unknown_records", left.unknown},
-                                       {"broken_records", left.quarantined.size()}});
-  for (size_t i = 0; i < std::min(left.quarantined.size(), kQuarantinedToLog); ++i) {
-    logger.Error("a record of the durable state is broken and left out",
-                 {{"key", absl::CHexEscape(left.quarantined[i])}});
-  }
-}
 
 // The core, in a term that is durable where there is a store.
 absl::StatusOr<std::unique_ptr<Core>> BeginCore(const MasterOptions& options, MetaStore* store,
@@ -56,8 +42,27 @@ absl::StatusOr<std::unique_ptr<Core>> BeginCore(const MasterOptions& options, Me
   return std::make_unique<Core>(options.core, begun.term, random, begun.left.state);
 }
 
-absl::Status Serve(const MasterOptions& options, Program& program) {
-  RETURN_IF_ERROR(Validate(options));
+// Until somebody stops it.
+absl::Status Serve(const MasterOptions& options, MasterServer& server, Program& program) {
+  ASSIGN_OR_RETURN(const auto operations,
+                   program.StartOperations({.listen = options.http_listen},
+                                           [&server] { return server.health(); }));
+  std::printf("ready: --master %s --http %s\n", server.address().c_str(),
+              operations->address().c_str());
+  std::fflush(stdout);
+  program.stop().Wait();
+  server.Stop();
+  return absl::OkStatus();
+}
+
+MasterServer MakeServer(const MasterOptions& options, Mastership mastership, Program& program) {
+  return {options.server,
+          options.handlers,
+          mastership,
+          {program.clock(), program.registry(), program.logger()}};
+}
+
+absl::Status ServeAlone(const MasterOptions& options, Program& program) {
   std::unique_ptr<MetaStore> store;
   if (!options.meta_dir.empty()) {
     ASSIGN_OR_RETURN(store, RocksMetaStore::Open({.dir = options.meta_dir},
@@ -65,19 +70,30 @@ absl::Status Serve(const MasterOptions& options, Program& program) {
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Core> core, BeginCore(options, store.get(), program));
   const Term term = core->term();
-  MasterServer server(options.server, options.handlers, std::move(core),
-                      {program.clock(), program.registry(), program.logger(), store.get()});
+  MasterServer server = MakeServer(options, Mastership::kAlone, program);
+  server.ServeAlone(std::move(core), std::move(store));
   RETURN_IF_ERROR(server.Start());
-  ASSIGN_OR_RETURN(const auto operations,
-                   program.StartOperations({.listen = options.http_listen},
-                                           [&server] { return server.health(); }));
   program.logger().Info("term begins", {{"term", term.value}});
-  std::printf("ready: --master %s --http %s\n", server.address().c_str(),
-              operations->address().c_str());
-  std::fflush(stdout);
-  program.stop().Wait();
-  server.Stop();
-  return absl::OkStatus();
+  return Serve(options, server, program);
+}
+
+absl::Status ServeElected(const MasterOptions& options, Program& program) {
+  // Before the server: its calls end with that one.
+  ASSIGN_OR_RETURN(const auto etcd,
+                   EtcdClient::Create(options.etcd, program.clock(), program.logger()));
+  MasterServer server = MakeServer(options, Mastership::kElected, program);
+  RETURN_IF_ERROR(server.Start());
+  CandidacyOptions candidacy{.election = options.election, .core = options.core};
+  if (candidacy.election.address.empty()) candidacy.election.address = server.address();
+  program.logger().Info("stands for election", {{"address", candidacy.election.address},
+                                                {"prefix", candidacy.election.prefix}});
+  server.StandForElection(std::move(candidacy), *etcd);
+  return Serve(options, server, program);
+}
+
+absl::Status ServeAny(const MasterOptions& options, Program& program) {
+  RETURN_IF_ERROR(Validate(options));
+  return options.is_elected() ? ServeElected(options, program) : ServeAlone(options, program);
 }
 
 }  // namespace
@@ -94,5 +110,5 @@ int main(int argc, char** argv) {
   master::Describe(options, table);
   DescribeLog(log, table);
   return RunProgram({argc, argv}, table, log,
-                    [&](Program& program) { return master::Serve(options, program); });
+                    [&](Program& program) { return master::ServeAny(options, program); });
 }

@@ -6,8 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/config/host_port.h"
 #include "common/config/units.h"
 #include "common/error.h"
+#include "common/status_macros.h"
 #include "master/core/eviction/registry.h"
 
 namespace moonpool::master {
@@ -52,6 +54,33 @@ void DescribeMeta(MasterOptions& options, ConfigTable& table) {
       "removed key may come back with a node that the one before had given up or never met.");
 }
 
+void DescribeElection(MasterOptions& options, ConfigTable& table) {
+  EtcdOptions& etcd = options.etcd;
+  ElectionOptions& election = options.election;
+  table.Group("Several masters");
+  table.PeerAddresses(
+      "etcd.endpoints", &etcd.endpoints,
+      "Members of the etcd cluster in which the masters elect their leader and keep what has to "
+      "outlive it. Without any, this master is alone.");
+  table.Text("etcd.prefix", &election.prefix,
+             "Where in etcd the masters of this pool meet: another one for each pool, the same for "
+             "all its masters.");
+  table.Text("etcd.ca", &etcd.ca_file,
+             "PEM file of the CA that etcd's certificate is of. With it all is encrypted.");
+  table.Text("etcd.cert", &etcd.cert_file,
+             "PEM file of this master's certificate, where etcd wants one.");
+  table.Text("etcd.key", &etcd.key_file, "PEM file of that certificate's key.");
+  table.Text("etcd.user", &etcd.user, "Where etcd has authentication on.");
+  table.Text("etcd.password-file", &etcd.password_file,
+             "File with the user's password and nothing else.");
+  table.PeerAddress("advertise", &election.address,
+                    "Where clients, nodes and other masters call this one, if that is not "
+                    "--listen.");
+  table.Duration("election.lease", &election.lease, {kElectionLeaseMin, kElectionLeaseMax},
+                 "How long a leader that etcd does not hear of still leads, in whole seconds. "
+                 "Shorter: another leads sooner. Longer: an etcd that is away is ridden out.");
+}
+
 void DescribePool(CoreOptions& core, ConfigTable& table) {
   table.Group("Pool");
   std::vector<std::string> policies;
@@ -85,6 +114,29 @@ void DescribeNodes(MasterOptions& options, ConfigTable& table) {
                  "A command without a result is repeated after this time.");
 }
 
+void DescribeReplicas(CoreOptions& core, ConfigTable& table) {
+  table.Group("Replicas");
+  table.Bytes("repair.bandwidth", &core.copy_bandwidth, {kMiB, kTiB},
+              "Bytes per second that a node gives and takes in copies between nodes: for replicas "
+              "that were lost, nodes that are drained, and objects that are hot.");
+  table.Int("repair.parallel", &core.copies_per_node, {1, 4096},
+            "Parts that a node gives and takes at the same time.");
+  table.Duration("repair.timeout", &core.copy_timeout, kShort,
+                 "How long a copy may take, and eight times what the bandwidth says.");
+  table.Duration("repair.retry", &core.copy_retry, kShort,
+                 "A copy that failed, or found no room, is tried again after this time.");
+  table.Int("hot.reads", &core.hot_reads, {1, 1 << 30},
+            "An object that is read so often within --hot-window gets another replica.");
+  table.Duration("hot.window", &core.hot_window, kShort,
+                 "An object is hot no more after three of these without a read.");
+  table.Int("hot.max-replicas", &core.hot_max_replicas, {0, kMaxReplicas - 1},
+            "Replicas that a hot object has at most beside those that its writer asked for. 0: "
+            "none.");
+  table.Duration("node.ramp", &core.node_ramp, {absl::ZeroDuration(), absl::Hours(24)},
+                 "Time in which a node that comes empty grows to its full share of the puts, while "
+                 "others have room.");
+}
+
 void DescribeLimits(MasterOptions& options, ConfigTable& table) {
   CoreOptions& core = options.core;
   HandlersOptions& handlers = options.handlers;
@@ -103,17 +155,50 @@ void DescribeLimits(MasterOptions& options, ConfigTable& table) {
                  "Longest time that a call waits, whatever its caller allows.");
 }
 
+absl::Status BadOption(absl::string_view what, absl::string_view hint) {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument, what,
+                   {.hint = std::string(hint)});
+}
+
+absl::Status ValidateElected(const MasterOptions& options) {
+  RETURN_IF_ERROR(Validate(options.etcd));
+  if (!options.meta_dir.empty()) {
+    return BadOption("--meta-dir and --etcd-endpoints exclude each other",
+                     "masters that are elected keep their durable state in etcd");
+  }
+  ElectionOptions election = options.election;
+  if (!election.address.empty()) return Validate(election);
+  ASSIGN_OR_RETURN(HostPort listen, ParseHostPort(options.server.listen));
+  const bool is_anywhere = listen.host.empty() || listen.host == "0.0.0.0" || listen.host == "::";
+  if (is_anywhere) {
+    return BadOption(absl::StrCat("--listen ", options.server.listen,
+                                  " does not say where others call this master"),
+                     "give that address with --advertise HOST:PORT");
+  }
+  if (listen.port == 0) listen.port = 1;  // the one that it gets is as good
+  election.address = listen.ToString();
+  return Validate(election);
+}
+
 }  // namespace
 
 void Describe(MasterOptions& options, ConfigTable& table) {
   DescribeServer(options, table);
   DescribeMeta(options, table);
+  DescribeElection(options, table);
   DescribePool(options.core, table);
   DescribeNodes(options, table);
+  DescribeReplicas(options.core, table);
   DescribeLimits(options, table);
 }
 
 absl::Status Validate(const MasterOptions& options) {
+  if (options.is_elected()) {
+    RETURN_IF_ERROR(ValidateElected(options));
+  } else if (!options.election.address.empty()) {
+    return BadOption("--advertise without --etcd-endpoints",
+                     "a master that is alone names itself to nobody");
+  }
   if (options.handlers.session_timeout < 2 * options.handlers.heartbeat_interval) {
     return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
                      "--node-session-timeout is less than two times --node-heartbeat",

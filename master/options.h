@@ -9,6 +9,8 @@
 #include "common/config/config_table.h"
 #include "common/log.h"
 #include "master/core/options.h"
+#include "master/election/election_options.h"
+#include "master/etcd/etcd_options.h"
 #include "master/handlers/options.h"
 #include "master/service/server.h"
 
@@ -17,9 +19,13 @@ namespace moonpool::master {
 struct MasterOptions {
   ServerOptions server;
   std::string http_listen = "127.0.0.1:7401";
-  std::string meta_dir;  // empty: nothing outlives the master
+  std::string meta_dir;      // empty: nothing outlives the master, or etcd has it
+  EtcdOptions etcd;          // no endpoint: this master is alone
+  ElectionOptions election;  // its address empty: where it listens
   CoreOptions core;
   HandlersOptions handlers;
+
+  bool is_elected() const { return !etcd.endpoints.empty(); }
 };
 
 // Binds the options to `table`; both are borrowed.

@@ -23,7 +23,7 @@ ALLOWED = {
     "common/metrics": {"common"},
     "common/http": {"common", "common/config", "common/metrics"},
     "common/program": {"common", "common/config", "common/http", "common/metrics"},
-    "common/rpc": {"common", "proto"},
+    "common/rpc": {"common", "common/config", "proto"},
     "common/rpc/grpc": {"common", "common/rpc", "proto", "grpc"},
     "transport": {"common", "common/metrics"},
     "transport/stream": {"common", "common/metrics", "transport"},
@@ -36,7 +36,8 @@ ALLOWED = {
     "master/etcd": {"common", "common/config", "proto", "grpc"},
     "master/election": {"common", "common/config", "common/metrics", "master/etcd"},
     "master/handlers": {
-        "common", "common/rpc", "master/core", "master/core/eviction", "master/meta", "proto"},
+        "common", "common/rpc", "master/core", "master/core/eviction", "master/election",
+        "master/meta", "proto"},
     "master": {"common/*", "master/*", "proto", "grpc"},
     "storage_node/memory": {"common", "common/metrics", "transport"},
     "storage_node/pool": {"common", "common/metrics", "transport"},

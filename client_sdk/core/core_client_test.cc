@@ -53,6 +53,19 @@ TEST_F(CoreClientTest, WhoDoesNotWaitIsToldOfAnOutageButLearnsWhatBecameOfItsPut
   EXPECT_THAT(pool_.Put(*client, "l", "value"), StatusIs(absl::StatusCode::kUnavailable));
 }
 
+TEST_F(CoreClientTest, WhoDoesNotWaitOutlastsAnElectionAllTheSame) {
+  const auto client = pool_.NewClient({.wait_for_master = false});
+  const absl::Status electing =
+      MakeError(absl::StatusCode::kUnavailable, ErrorReason::kNotLeader, "no master leads");
+  pool_.master.Fail("OpenNamespace", electing, {.times = 15});
+  const absl::Time begun = pool_.clock.Now();
+  EXPECT_THAT(client->OpenNamespace("", {}), IsOk());
+  EXPECT_GT(pool_.clock.Now() - begun, absl::Seconds(1));
+  pool_.master.Fail("OpenNamespace", electing, {.times = 1000});
+  EXPECT_THAT(client->OpenNamespace("", {}),
+              Fails(absl::StatusCode::kUnavailable, ErrorReason::kNotLeader));
+}
+
 // A master that says nothing takes a while to be called unreachable.
 TEST_F(CoreClientTest, WhoDoesNotWaitMakesNoSecondAttemptAfterALongOne) {
   const auto client = pool_.NewClient({.wait_for_master = false});

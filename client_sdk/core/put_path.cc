@@ -55,6 +55,7 @@ class PutCall {
   void Admit(const PutItem& value, absl::Status* result);
   void Start();
   void TakeStarted(Item& item, const v1::PutResult& result, const ResponseNodes& nodes);
+  bool AwaitsNodes(const Item& item, const absl::Status& status);
   void TakeGrant(Item& item, const v1::Grant& grant, const ResponseNodes& nodes);
   void Write();
   void PrepareWrites(Item& item);
@@ -76,6 +77,7 @@ class PutCall {
   std::vector<Item> items_;
   absl::flat_hash_set<absl::string_view> keys_;
   size_t unfinished_ = 0;
+  absl::Time without_nodes_since_ = absl::InfiniteFuture();
 };
 
 // What the last attempt met, as a caller should see it: that a node has refused the generation says
@@ -179,11 +181,21 @@ void PutCall::TakeStarted(Item& item, const v1::PutResult& result, const Respons
     return Finish(item, absl::OkStatus());  // an earlier attempt of ours, committed by its seal
   }
   item.failure = status;
-  // No node for the moment (a new leader, say): those who wait for space wait for that, too.
-  if (absl::IsUnavailable(status) && options_.wait_for_space) return;
+  if (AwaitsNodes(item, status)) return;
   // The writer may be an earlier attempt of ours whose abort has not arrived.
   if (absl::IsAborted(status) && !item.past.empty()) return;
   Finish(item, status);
+}
+
+// A leader that is new has no nodes, or not yet as many as are needed; they come within a second.
+// Those who wait for space wait for that, too, as long as they have time.
+bool PutCall::AwaitsNodes(const Item& item, const absl::Status& status) {
+  if (ReasonOf(status) != ErrorReason::kNoNodes) return false;
+  if (options_.wait_for_space && absl::IsUnavailable(status)) return true;
+  if (!session_.options().wait_for_master && item.past.empty()) return false;
+  const absl::Time now = session_.clock().Now();
+  without_nodes_since_ = std::min(without_nodes_since_, now);
+  return now < without_nodes_since_ + kNodesAwaited;
 }
 
 void PutCall::TakeGrant(Item& item, const v1::Grant& grant, const ResponseNodes& nodes) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "client_sdk/core/session.h"
 #include "common/call_context.h"
@@ -17,7 +18,9 @@ namespace moonpool::client {
 // OK is said after the master acknowledged the commit, never before. An attempt that cannot reach
 // the replicas it needs (a node died, bytes are pinned, a new leader took over) is aborted, with
 // the pinned parts named, and the put starts again under a new request id and generation,
-// kPutAttempts times in all and within the deadline.
+// kPutAttempts times in all and within the deadline. So a put goes on over a change of leader: the
+// grants of the old one end with STALE_TERM or at the commit, and what was sealed under them is
+// found by the new one, or written again. Nodes that it does not know yet are waited for.
 //
 // The node reports seals to the master (R3), so a put whose commit the client gave up may still
 // become readable: such errors say "may have been stored". A later attempt that finds the key taken
@@ -31,6 +34,8 @@ std::vector<absl::Status> PutMany(Session& session, absl::Span<const PutItem> it
                                   const PutOptions& options, const CallContext& context);
 
 inline constexpr int kPutAttempts = 16;
+// A call that does not wait for space is refused after so long without nodes.
+inline constexpr absl::Duration kNodesAwaited = absl::Seconds(3);
 inline constexpr absl::Duration kCancelAbortTimeout = absl::Milliseconds(50);
 
 }  // namespace moonpool::client

@@ -121,6 +121,58 @@ TEST_F(PutPathTest, OutlastsAChangeOfLeader) {
   EXPECT_THAT(Put("a", "alpha"), IsOk());
 }
 
+absl::Status NobodyLeads() {
+  return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kNotLeader, "no master leads");
+}
+
+TEST_F(PutPathTest, WhatWasSealedUnderTheOldLeaderIsStored) {
+  bool is_first = true;
+  pool_.master.on_call = [&](absl::string_view method) {
+    if (method == "CommitPuts" && std::exchange(is_first, false)) pool_.master.ChangeLeader();
+  };
+  EXPECT_THAT(Put("a", "alpha"), IsOk());
+  EXPECT_EQ(pool_.node("n1").writes + pool_.node("n2").writes, 1) << "it is found, not repeated";
+  EXPECT_EQ(Get("a"), "alpha");
+}
+
+TEST_F(PutPathTest, AGrantOfTheOldLeaderIsAskedForAgain) {
+  bool is_first = true;
+  pool_.master.on_call = [&](absl::string_view method) {
+    // The nodes know the new term before the writer does.
+    if (method != "StartPuts" || !std::exchange(is_first, false)) return;
+    for (const auto& node : pool_.nodes.all()) node->faults.stale_term_writes = 1;
+    pool_.master.Fail("AbortPuts", NobodyLeads(), {.times = 7});
+  };
+  EXPECT_THAT(Put("a", "alpha"), IsOk());
+  EXPECT_THAT(pool_.master.request_ids(), SizeIs(2));
+  EXPECT_EQ(Get("a"), "alpha");
+}
+
+TEST_F(PutPathTest, OutlastsTheTimeWithoutALeaderAndThatWithoutNodes) {
+  pool_.master.Fail("StartPuts", NobodyLeads(), {.times = 15});
+  pool_.master.starts_without_nodes = 6;
+  const absl::Time begun = pool_.clock.Now();
+  EXPECT_THAT(Put("a", "alpha", {.wait_for_space = false}), IsOk());
+  EXPECT_LT(pool_.clock.Now() - begun, absl::Seconds(3));
+  EXPECT_EQ(Get("a"), "alpha");
+}
+
+TEST_F(PutPathTest, APoolThatStaysWithoutNodesIsToldSo) {
+  pool_.master.starts_without_nodes = 1'000'000;
+  const absl::Time begun = pool_.clock.Now();
+  const PutOptions options = {.call = {.timeout = absl::Seconds(60)}, .wait_for_space = false};
+  EXPECT_THAT(Put("a", "alpha", options),
+              Fails(absl::StatusCode::kUnavailable, ErrorReason::kNoNodes));
+  EXPECT_GE(pool_.clock.Now() - begun, kNodesAwaited);
+  EXPECT_LE(pool_.clock.Now() - begun, kNodesAwaited + absl::Seconds(1));
+  // Who does not wait is told at once.
+  const auto hurried = pool_.NewClient({.wait_for_master = false});
+  const int calls = pool_.master.calls("StartPuts");
+  EXPECT_THAT(pool_.Put(*hurried, "a", "alpha", options),
+              Fails(absl::StatusCode::kUnavailable, ErrorReason::kNoNodes));
+  EXPECT_EQ(pool_.master.calls("StartPuts"), calls + 1);
+}
+
 TEST_F(PutPathTest, AnAbortedGrantIsANewPut) {
   // The master loses the grants between write and commit.
   bool is_first = true;

@@ -81,7 +81,10 @@ CallContext Session::NextAttempt(const CallContext& context, const CallPolicy& p
 
 bool Session::ShouldRepeat(const absl::Status& status, const CallContext& context,
                            const CallPolicy& policy, absl::Time begun) const {
-  if (absl::IsUnavailable(status)) return clock().Now() - begun < policy.outage_max;
+  if (absl::IsUnavailable(status)) {
+    const bool is_election = ReasonOf(status) == ErrorReason::kNotLeader;
+    return clock().Now() - begun < (is_election ? policy.election_max : policy.outage_max);
+  }
   return absl::IsDeadlineExceeded(status) && context.Check(clock()).ok();
 }
 

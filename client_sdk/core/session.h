@@ -49,20 +49,25 @@ struct CallPolicy {
   // one attempt gets all the time there is. Otherwise an attempt gets a third of it.
   bool may_hold = false;
   BackoffOptions backoff = {};
-  // No further attempt when the call has found no master for so long.
+  // No further attempt when the call has found no master for so long; or masters of which none
+  // leads (NOT_LEADER).
   absl::Duration outage_max = absl::InfiniteDuration();
+  absl::Duration election_max = absl::InfiniteDuration();
 };
 
-// Outlasts a restart of the master and a change of leader, up to the caller's deadline.
+// Outlasts a restart of the master and a change of leader, up to the caller's deadline. What is
+// noticed late of a new leader is at most the longest pause.
 inline constexpr CallPolicy kPatientPolicy = {
-    .backoff = {.attempts_max = std::numeric_limits<int>::max()}};
-// Gives up while the master is out of reach for longer than a moment: with these pauses about a
-// second goes by, or as long as an attempt takes to notice. For callers who do not wait for a
-// master, and for calls that nobody needs.
-inline constexpr CallPolicy kBriefPolicy = {.backoff = {.initial = absl::Milliseconds(20),
-                                                        .max = absl::Milliseconds(400),
-                                                        .attempts_max = 6},
-                                            .outage_max = absl::Seconds(1)};
+    .backoff = {.max = absl::Milliseconds(200), .attempts_max = std::numeric_limits<int>::max()}};
+// Gives up while the master is out of reach for longer than a moment: about a second, or as long as
+// an attempt takes to notice. Masters that are there elect one that leads within seconds. For
+// callers who do not wait for a master, and for calls that nobody needs.
+inline constexpr CallPolicy kBriefPolicy = {
+    .backoff = {.initial = absl::Milliseconds(20),
+                .max = absl::Milliseconds(200),
+                .attempts_max = std::numeric_limits<int>::max()},
+    .outage_max = absl::Seconds(1),
+    .election_max = absl::Seconds(4)};
 
 // Thread-safe. Borrows master, waiter and logger.
 class Session {

@@ -19,12 +19,14 @@ constexpr int kMessageBytesMax = 256 << 20;
 // One attempt to connect, and the longest pause between two.
 constexpr int kConnectTimeoutMs = 500;
 constexpr int kReconnectFirstMs = 50;
-constexpr int kReconnectMaxMs = 1000;
+constexpr int kReconnectMaxMs = 200;
 // A master that is held by nobody and answers nothing is noticed after the sum, during a call.
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 3'000;
 // A master that is passed over after less would be one that is only busy.
 constexpr absl::Duration kSilenceMin = absl::Milliseconds(50);
+// The same for one that was silent a moment ago: it has to show that it is there again.
+constexpr absl::Duration kSilenceWhenSilent = absl::Milliseconds(100);
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   grpc::ChannelArguments arguments;
@@ -62,6 +64,16 @@ bool IsFinished(grpc::CompletionQueue& queue, absl::Duration within) {
   return queue.AsyncNext(&tag, &ok, until) != grpc::CompletionQueue::TIMEOUT;
 }
 
+// Another master would say the same, or there is no time to ask one.
+bool IsFinal(const absl::Status& failure) {
+  return !absl::IsUnavailable(failure) && ReasonOf(failure) != ErrorReason::kNotLeader;
+}
+
+// Says nothing of who leads.
+bool IsEndOfCall(const absl::Status& failure) {
+  return absl::IsDeadlineExceeded(failure) || absl::IsCancelled(failure);
+}
+
 absl::Status Silent(absl::string_view address, absl::Duration silence) {
   return MakeError(
       absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable,
@@ -73,49 +85,99 @@ absl::Status Silent(absl::string_view address, absl::Duration silence) {
 
 GrpcMasterStub::GrpcMasterStub(const std::vector<std::string>& addresses, const Clock& clock,
                                const Options& options)
-    : clock_(clock), options_(options) {
-  for (const std::string& address : addresses) {
-    masters_.push_back({address, v1::MasterService::NewStub(Connect(address))});
-  }
-}
+    : clock_(clock),
+      options_(options),
+      choice_(addresses,
+              {.patience = options.silence_max,
+               .patience_max = options.silence_max,
+               .patience_when_silent = std::min(options.silence_max, kSilenceWhenSilent)},
+              // Pauses are the caller's.
+              Random(0)) {}
 
 GrpcMasterStub::~GrpcMasterStub() = default;
+
+LeaderChoice GrpcMasterStub::NewRound() const {
+  absl::ReaderMutexLock lock(&mutex_);
+  LeaderChoice choice = choice_;
+  choice.StartRound();
+  return choice;
+}
+
+void GrpcMasterStub::Keep(const LeaderChoice& choice) {
+  absl::MutexLock lock(&mutex_);
+  choice_ = choice;
+}
+
+std::shared_ptr<const GrpcMasterStub::Master> GrpcMasterStub::MasterAt(const std::string& address) {
+  absl::MutexLock lock(&mutex_);
+  std::shared_ptr<const Master>& master = masters_[address];
+  if (master != nullptr) return master;
+  master = std::make_shared<const Master>(
+      Master{.address = address, .stub = v1::MasterService::NewStub(Connect(address))});
+  const std::shared_ptr<const Master> made = master;
+  absl::erase_if(masters_, [&](const auto& known) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return known.first != address && !choice_.Knows(known.first);
+  });
+  return made;
+}
 
 template <typename Request, typename Response>
 absl::StatusOr<Response> GrpcMasterStub::Call(Method<Request, Response> method,
                                               const Request& request, const CallContext& context) {
-  const size_t first = current_.load(std::memory_order_relaxed);
+  LeaderChoice choice = NewRound();
   absl::Status failure;
-  std::vector<std::string> unreachable;
-  for (size_t i = 0; i < masters_.size(); ++i) {
-    const size_t index = (first + i) % masters_.size();
-    const Master& master = masters_[index];
-    const absl::Duration silence = SilenceFor(context, masters_.size() - i);
+  std::vector<std::string> tried;
+  bool has_follower = false;
+  for (size_t asked = 0; !choice.is_round_over(); ++asked) {
+    const LeaderChoice::Step step = choice.Next(clock_.Now());
+    const std::shared_ptr<const Master> master = MasterAt(step.address);
+    const absl::Duration silence = SilenceFor(choice, step.patience, asked, context);
     Response response;
+    const absl::Time begun = clock_.Now();
     const std::optional<grpc::Status> status =
-        Try(method, master, request, context, silence, &response);
+        Try(method, *master, request, context, silence, &response);
+    const absl::Time now = clock_.Now();
     if (!status.has_value()) {
-      failure = Silent(master.address, 2 * silence);
-      unreachable.push_back(absl::StrCat(master.address, " (no sign of life)"));
+      choice.OnSilent(now);
+      failure = Silent(step.address, 2 * silence);
+      tried.push_back(absl::StrCat(step.address, " (no sign of life)"));
       continue;
     }
-    if (status->ok()) {
-      if (index != first) current_.store(index, std::memory_order_relaxed);
-      return response;
+    failure = status->ok() ? absl::OkStatus() : Explain(*status, *master, context);
+    if (IsFinal(failure)) {
+      if (asked > 0 && !IsEndOfCall(failure)) {
+        choice.OnLeader();
+        Keep(choice);
+      }
+      if (failure.ok()) return response;
+      return failure;
     }
-    failure = Explain(*status, master, context);
-    if (!absl::IsUnavailable(failure)) break;
+    if (ReasonOf(failure) == ErrorReason::kNotLeader) {
+      has_follower = true;
+      choice.OnNotLeader(DetailOf(failure)->leader, now);
+      tried.push_back(absl::StrCat(step.address, " (follows)"));
+      continue;
+    }
+    if (now - begun < silence) {
+      choice.OnUnreachable(now);
+    } else {
+      choice.OnSilent(now);  // nothing came of an attempt to connect
+    }
     if (DetailOf(failure).has_value()) continue;  // it answered, and refused
-    unreachable.push_back(DescribeUnreachable(master.address, failure.message()));
-    failure = NoMasterAnswers(unreachable);
+    tried.push_back(DescribeUnreachable(step.address, failure.message()));
+    failure = NoMasterAnswers(tried);
   }
-  return failure;
+  Keep(choice);
+  return has_follower ? NoMasterLeads(tried) : failure;
 }
 
-absl::Duration GrpcMasterStub::SilenceFor(const CallContext& context, size_t left) const {
-  if (masters_.size() == 1 && options_.waits_for_lone_master) return absl::InfiniteDuration();
+absl::Duration GrpcMasterStub::SilenceFor(const LeaderChoice& choice, absl::Duration patience,
+                                          size_t asked, const CallContext& context) const {
+  if (choice.size() == 1 && options_.waits_for_lone_master) return absl::InfiniteDuration();
+  // Of addresses that were learnt in this call there may be more.
+  const size_t left = choice.size() > asked ? choice.size() - asked : 1;
   const absl::Duration share = context.Remaining(clock_) / (2 * static_cast<int64_t>(left));
-  return std::min(std::max(share, kSilenceMin), options_.silence_max);
+  return std::min(std::max(share, kSilenceMin), patience);
 }
 
 template <typename Request, typename Response>

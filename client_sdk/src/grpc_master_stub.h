@@ -1,33 +1,36 @@
 // The master over gRPC.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client_sdk/core/master_stub.h"
 #include "common/clock.h"
+#include "common/rpc/leader_choice.h"
 #include "moonpool/v1/master.grpc.pb.h"
 
 namespace moonpool::client {
 
-// Knows several masters and stays with the one that answered last; when it is out of reach the
-// next ones are tried, each once per call. Out of reach is also one that has a call and says
-// nothing (a stopped process, whose connections stand): it is asked, by a second call that takes no
-// time, whether it is there, and passed over when that is not answered either; a lone master only
-// where the options say so. So a call that a living master holds is held as long as it takes. The
-// call that was passed over may still be carried out when its master comes to itself: all calls are
-// idempotent (R14). A call on a thread blocks that thread. Errors name the address. Thread-safe.
-// Borrows clock.
+// Knows several masters and follows their leader as LeaderChoice says; each is asked at most once
+// per call, and no pauses are made: UNAVAILABLE when none answers, or (NOT_LEADER) none leads now.
+// Silent is also one that has a call and says nothing (a stopped process, whose connections stand):
+// it is asked, by a second call that takes no time, whether it is there, and passed over when that
+// is not answered either; a lone master only where the options say so. So a call that a living
+// master holds is held as long as it takes. The call that was passed over may still be carried out
+// when its master comes to itself: all calls are idempotent (R14). A call on a thread blocks that
+// thread. Errors name the address. Thread-safe. Borrows clock.
 class GrpcMasterStub final : public MasterStub {
  public:
   struct Options {
     // How long nothing is heard before a master is asked, and again before it is passed over; less
     // when the call's time, shared among the masters that are left, is less.
-    absl::Duration silence_max = absl::Seconds(1);
+    absl::Duration silence_max = absl::Milliseconds(500);
     // Nobody else could serve: a lone master is waited for until the deadline, whatever it says.
     bool waits_for_lone_master = true;
   };
@@ -68,13 +71,20 @@ class GrpcMasterStub final : public MasterStub {
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(Method<Request, Response> method, const Request& request,
                                 const CallContext& context);
+  // Of one call: what all have found out, and a round of its own.
+  LeaderChoice NewRound() const;
+  // What it has found out is for all.
+  void Keep(const LeaderChoice& choice);
+  // Connects when it is new.
+  std::shared_ptr<const Master> MasterAt(const std::string& address);
   // One master. nullopt: it gives no sign of life.
   template <typename Request, typename Response>
   std::optional<grpc::Status> Try(Method<Request, Response> method, const Master& master,
                                   const Request& request, const CallContext& context,
                                   absl::Duration silence, Response* response) const;
-  // What is waited for of a master while `left` are to be tried, it included.
-  absl::Duration SilenceFor(const CallContext& context, size_t left) const;
+  // What is waited for of the next master in a call that has asked `asked`.
+  absl::Duration SilenceFor(const LeaderChoice& choice, absl::Duration patience, size_t asked,
+                            const CallContext& context) const;
   bool IsThere(const Master& master, const v1::RequestHeader& header, const CallContext& context,
                absl::Duration silence) const;
   absl::Status Explain(const grpc::Status& status, const Master& master,
@@ -82,8 +92,10 @@ class GrpcMasterStub final : public MasterStub {
 
   const Clock& clock_;
   const Options options_;
-  std::vector<Master> masters_;  // constant after construction
-  std::atomic<size_t> current_{0};
+  mutable absl::Mutex mutex_;
+  LeaderChoice choice_ ABSL_GUARDED_BY(mutex_);
+  // Shared with the calls that are under way: a learnt address may be forgotten meanwhile.
+  absl::flat_hash_map<std::string, std::shared_ptr<const Master>> masters_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace moonpool::client

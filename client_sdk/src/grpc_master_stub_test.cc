@@ -176,6 +176,90 @@ TEST_F(GrpcMasterStubTest, ACallThatALivingMasterHoldsIsHeld) {
   EXPECT_EQ(started_elsewhere.load(), 0);
 }
 
+grpc::Status NotLeader(const std::string& leader) {
+  return ToGrpc(MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kNotLeader,
+                          "this master does not lead", {.leader = leader}));
+}
+
+TEST_F(GrpcMasterStubTest, GoesToTheLeaderThatIsNamedAndStaysThere) {
+  Server bystander, leader;  // the leader is on no list
+  std::atomic<int> asked{0}, passed{0};
+  server_.answer = [&](grpc::ServerContext*) {
+    ++asked;
+    return NotLeader(leader.address());
+  };
+  bystander.answer = [&](grpc::ServerContext*) {
+    ++passed;
+    return grpc::Status::OK;
+  };
+  GrpcMasterStub stub({server_.address(), bystander.address()}, clock_, {});
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(Exists(stub, Within(absl::Seconds(30))), IsOk());
+  EXPECT_EQ(asked.load(), 1);
+  EXPECT_EQ(passed.load(), 0);
+  // Its end is the end of what was learnt only as long as nobody else leads.
+  leader.Stop();
+  server_.answer = [&](grpc::ServerContext*) { return NotLeader(bystander.address()); };
+  EXPECT_THAT(Exists(stub, Within(absl::Seconds(30))), IsOk());
+  EXPECT_EQ(passed.load(), 1);
+}
+
+TEST_F(GrpcMasterStubTest, ThatAKeyIsNotThereIsALeadersAnswer) {
+  Server leader;
+  std::atomic<int> asked{0};
+  server_.answer = [&](grpc::ServerContext*) {
+    ++asked;
+    return NotLeader("");
+  };
+  leader.answer = [](grpc::ServerContext*) {
+    return ToGrpc(MakeError(absl::StatusCode::kNotFound, ErrorReason::kNamespaceUnknown, "none"));
+  };
+  GrpcMasterStub stub({server_.address(), leader.address()}, clock_, {});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(Exists(stub, Within(absl::Seconds(30))),
+                Fails(absl::StatusCode::kNotFound, ErrorReason::kNamespaceUnknown));
+  }
+  EXPECT_EQ(asked.load(), 1);
+}
+
+TEST_F(GrpcMasterStubTest, NobodyLeadsIsUnavailableAndEachWasAskedOnce) {
+  Server other;
+  std::atomic<int> asked{0};
+  server_.answer = [&](grpc::ServerContext*) {
+    ++asked;
+    return NotLeader(other.address());
+  };
+  other.answer = [&](grpc::ServerContext*) {
+    ++asked;
+    return NotLeader(server_.address());
+  };
+  GrpcMasterStub stub({server_.address(), other.address(), "127.0.0.1:1"}, clock_, {});
+  const absl::Status status = Exists(stub, Within(absl::Seconds(30)));
+  EXPECT_THAT(status, Fails(absl::StatusCode::kUnavailable, ErrorReason::kNotLeader));
+  EXPECT_THAT(std::string(status.message()),
+              StartsWith(absl::StrCat("no master leads: ", server_.address(), " (follows), ",
+                                      other.address(), " (follows), 127.0.0.1:1")));
+  EXPECT_EQ(asked.load(), 2);
+}
+
+TEST_F(GrpcMasterStubTest, ALeaderThatWasSilentIsNotWaitedForWheneverItIsNamed) {
+  Server standby;
+  std::atomic<int> unanswered{0};
+  server_.answer = [&](grpc::ServerContext* context) {
+    ++unanswered;
+    return NeverAnswer(context);
+  };
+  standby.answer = [&](grpc::ServerContext*) { return NotLeader(server_.address()); };
+  GrpcMasterStub stub({server_.address(), standby.address()}, clock_,
+                      {.silence_max = absl::Seconds(2)});
+  EXPECT_THAT(Exists(stub, Within(absl::Seconds(60))),
+              Fails(absl::StatusCode::kUnavailable, ErrorReason::kNotLeader));
+  const absl::Time begun = clock_.Now();
+  EXPECT_THAT(Exists(stub, Within(absl::Seconds(60))),
+              Fails(absl::StatusCode::kUnavailable, ErrorReason::kNotLeader));
+  EXPECT_LT(clock_.Now() - begun, absl::Seconds(2));
+  EXPECT_GE(unanswered.load(), 3) << "it is asked all the same: it may be there again";
+}
+
 TEST_F(GrpcMasterStubTest, KeepsTheTypedDetail) {
   server_.answer = [](grpc::ServerContext*) {
     return ToGrpc(MakeError(absl::StatusCode::kNotFound, ErrorReason::kNamespaceUnknown, "none"));

@@ -95,12 +95,20 @@ class Core {
   void Heartbeat(NodeId node, SessionId session, absl::Time now);
   void CommandResult(NodeId node, SessionId session, uint64_t command_id,
                      const absl::Status& status, absl::Time now);
+  // The node has found these damaged, and forgotten them.
+  void PartsLost(NodeId node, SessionId session, absl::Span<const LostPart> parts, absl::Time now);
   void NodeDisconnected(NodeId node, SessionId session, absl::Time now);
+  // The time in which nodes may be away begins now, also for those that are: they could not have
+  // come.
+  void ExcuseAbsences(absl::Time now);
   // The operator says that a node that is away will never come back: removals stop waiting for
   // it. If it does, only what is proved to be alive is taken from it. NOT_FOUND;
   // FAILED_PRECONDITION while it is up.
   // The answer is to be given when the change is durable.
   absl::StatusOr<ChangeNumber> ForgetNode(absl::string_view name, absl::Time now);
+  // The node takes nothing more, and what it holds moves to others; or (`cancel`) no longer. Goes
+  // on under the masters to come: the answer is to be given when the change is durable. NOT_FOUND.
+  absl::StatusOr<ChangeNumber> DrainNode(absl::string_view name, bool cancel, absl::Time now);
   // Makes the term greater than one that was seen elsewhere.
   void RaiseTerm(Term seen);
   Term term() const;

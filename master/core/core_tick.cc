@@ -28,6 +28,7 @@ bool Core::Tick(absl::Time now) {
   s.RepeatCommands(now, &work);
   s.LoseNodes(now);
   s.SweepNodes(now, &work);
+  s.keeper.Tick(now, &work);
   return work == 0;
 }
 
@@ -119,6 +120,15 @@ void CoreState::RetakeInventories(absl::Time now) {
   }
 }
 
+void Core::ExcuseAbsences(absl::Time now) {
+  CoreState& s = *state_;
+  s.Observe(now);
+  for (const auto& record : s.nodes.records()) {
+    if (record == nullptr || record->state != NodeState::kAway) continue;
+    record->lost_at = now + s.options.node_loss_timeout;
+  }
+}
+
 void CoreState::LoseNodes(absl::Time now) {
   const uint64_t before = changes;
   for (const auto& record : nodes.records()) {
@@ -147,6 +157,7 @@ void CoreState::SweepNodes(absl::Time now, uint32_t* work) {
       }
       --*work;
     }
+    FindLostParts(node, now, work);
     if (node.is_usable() && node.unswept == 0) node.seen = nullptr;
     if (node.state == NodeState::kRetired && node.parts.empty()) {
       ReleaseNode(node);

@@ -44,12 +44,14 @@ absl::string_view ElectionStateName(ElectionState state) {
   return "unknown";
 }
 
-Election::Election(ElectionOptions options, Random random, ElectionMetrics& metrics, Logger& logger)
+Election::Election(ElectionOptions options, Random random, Leadership& leadership,
+                   ElectionMetrics& metrics, Logger& logger)
     : options_(std::move(options)),
       candidate_(random.Next()),
       random_(random),
       metrics_(metrics),
-      logger_(logger) {
+      logger_(logger),
+      leadership_(leadership) {
   MP_CHECK(options_.lease >= kElectionLeaseMin, "a lease of no use",
            absl::FormatDuration(options_.lease));
 }

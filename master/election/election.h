@@ -22,7 +22,7 @@
 // Whoever drives it carries out the calls that are returned, and passes each outcome in, however
 // late:
 //
-//   Election election(options, Random(seed), metrics, logger);
+//   Election election(options, Random(seed), leadership, metrics, logger);
 //   ElectionOutput out = election.Tick(clock.Now());
 //   for (ElectionCall& call : out.calls) etcd.Call(call.request, call.timeout, ...);  // OnAnswer
 //   for (ElectionEvent& event : out.events) ...
@@ -77,11 +77,12 @@ struct ElectionOutput {
   absl::Time wake_at = absl::InfiniteFuture();  // Tick no later
 };
 
-// Used by one thread at a time, leadership() aside. Borrows metrics and logger. `now` never goes
-// back.
+// Used by one thread at a time. Borrows all but the options; nobody else writes to `leadership`,
+// which any thread may read. `now` never goes back.
 class Election {
  public:
-  Election(ElectionOptions options, Random random, ElectionMetrics& metrics, Logger& logger);
+  Election(ElectionOptions options, Random random, Leadership& leadership, ElectionMetrics& metrics,
+           Logger& logger);
 
   ElectionOutput Tick(absl::Time now);
   // Of a call that is not under way (any more) it is ignored.
@@ -99,7 +100,6 @@ class Election {
   const std::string& leader() const { return leader_; }  // of the last kFollower
   // Why etcd was of no use the last time; OK when it was.
   const absl::Status& last_failure() const { return last_failure_; }
-  // For any thread, as long as the election lives.
   const Leadership& leadership() const { return leadership_; }
 
  private:
@@ -170,7 +170,7 @@ class Election {
   Random random_;
   ElectionMetrics& metrics_;
   Logger& logger_;
-  Leadership leadership_;
+  Leadership& leadership_;
 
   ElectionState state_ = ElectionState::kLooking;
   uint64_t calls_ = 0;

@@ -9,14 +9,11 @@
 #include "master/handlers/wire.h"
 
 namespace moonpool::master {
-namespace {
 
 absl::Status ShuttingDown() {
   return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kShuttingDown,
                    "the master is shutting down", {.hint = "retry at the next master"});
 }
-
-}  // namespace
 
 Handlers::Handlers(Core& core, const HandlersOptions& options, absl::Time now)
     : core_(core),
@@ -123,6 +120,7 @@ void Handlers::Settle(absl::Time now) {
 bool Handlers::SendEffects(absl::Time now) {
   const Effects effects = core_.TakeEffects();
   for (const FreeCommand& command : effects.frees) sessions_.Route(command);
+  for (const CopyCommand& command : effects.copies) sessions_.Route(command);
   for (const NodeId node : effects.to_register) sessions_.RegisterAnew(node, now);
   unsaved_.Add(effects.unsaved);
   return !effects.removes_done.empty();
@@ -157,6 +155,21 @@ absl::Time Handlers::NextWakeup() const {
 }
 
 void Handlers::Shutdown(absl::Time now) { End(ShuttingDown(), now); }
+
+void Handlers::Depose(const absl::Status& not_leader, absl::Time now) {
+  sessions_.RefuseAll(not_leader, now);
+  End(not_leader, now);
+}
+
+void Handlers::FailWaits(const absl::Status& not_leader, absl::Time now) {
+  waiters_.FailAll(not_leader, now);
+  SendEffects(now);
+}
+
+void Handlers::RefuseSessions(const absl::Status& not_leader, absl::Time now) {
+  sessions_.RefuseAll(not_leader, now);
+  Settle(now);
+}
 
 void Handlers::End(const absl::Status& status, absl::Time now) {
   if (ended_.ok()) ended_ = status;

@@ -41,6 +41,9 @@ namespace moonpool::master {
 template <typename Response>
 using Done = absl::AnyInvocable<void(absl::Status, Response) &&>;
 
+// UNAVAILABLE/SHUTTING_DOWN.
+absl::Status ShuttingDown();
+
 class Handlers {
  public:
   // `core` is borrowed. Sessions are closed before this object dies.
@@ -90,6 +93,10 @@ class Handlers {
   CallId ForgetNode(const v1::ForgetNodeRequest& request, absl::Time now,
                     Done<v1::ForgetNodeResponse> done);
 
+  // Answered when the masters to come will know of it.
+  CallId DrainNode(const v1::DrainNodeRequest& request, absl::Time now,
+                   Done<v1::DrainNodeResponse> done);
+
   // --- MembershipService: one NodeSession per stream, see node_session.h.
 
   // RESOURCE_EXHAUSTED/LIMIT_REACHED, UNAVAILABLE/SHUTTING_DOWN.
@@ -115,6 +122,12 @@ class Handlers {
   absl::Time NextWakeup() const;
   // Ends all waits and sessions with UNAVAILABLE/SHUTTING_DOWN, and every later call. Idempotent.
   void Shutdown(absl::Time now);
+  // The same with NOT_LEADER, which nodes are told in so many words (Refused): another master
+  // leads.
+  void Depose(const absl::Status& not_leader, absl::Time now);
+  // The parts of it, for a leader that is silent and may yet go on.
+  void FailWaits(const absl::Status& not_leader, absl::Time now);
+  void RefuseSessions(const absl::Status& not_leader, absl::Time now);
 
   const HandlerCounts& counts() const { return counts_; }
   size_t waiter_count() const { return waiters_.size(); }
@@ -130,6 +143,10 @@ class Handlers {
   // Answers when the change is durable, or cannot be made so, at `deadline` at the latest.
   CallId AnswerWhenSaved(ChangeNumber number, absl::Time deadline, absl::Time now,
                          WaitingForSave::Answer answer);
+  // Answers a call of an operator when its change is durable.
+  template <typename Response>
+  CallId AnswerChange(const absl::StatusOr<ChangeNumber>& saved_by, absl::Time now,
+                      Done<Response> done);
   // True when the put has to stand in the queue for space before it is tried.
   bool HasToQueue(const v1::StartPutsRequest& request, absl::Time now);
   // After the core was changed: sends its commands and tries who waits.

@@ -36,6 +36,15 @@ void SessionTable::Route(const FreeCommand& command) {
   it->second->SendFree(command);
 }
 
+void SessionTable::Route(const CopyCommand& command) {
+  const auto it = by_node_.find(command.node);
+  if (it == by_node_.end()) {
+    ++counts_.commands_dropped;
+    return;
+  }
+  it->second->SendCopy(command);
+}
+
 void SessionTable::RegisterAnew(NodeId node, absl::Time now) {
   const auto it = by_node_.find(node);
   if (it == by_node_.end()) return;
@@ -60,6 +69,10 @@ void SessionTable::Tick(absl::Time now) {
 
 void SessionTable::EndAll(const absl::Status& status, absl::Time now) {
   for (NodeSession* session : open_) session->End(status, /*may_drain=*/true, now);
+}
+
+void SessionTable::RefuseAll(const absl::Status& status, absl::Time now) {
+  for (NodeSession* session : open_) session->Refuse(status, now);
 }
 
 }  // namespace moonpool::master

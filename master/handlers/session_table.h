@@ -32,6 +32,8 @@ class SessionTable {
 
   // To the session that it is for; dropped when there is none (the core repeats it).
   void Route(const FreeCommand& command);
+  // The same; the core gives up what was dropped when its time is over.
+  void Route(const CopyCommand& command);
   // Ends its session.
   void RegisterAnew(NodeId node, absl::Time now);
   void TellTerm();
@@ -39,6 +41,8 @@ class SessionTable {
   void FinishRegistrations(absl::Time now);
   void Tick(absl::Time now);
   void EndAll(const absl::Status& status, absl::Time now);
+  // The same, and each node is told `status` in Refused.
+  void RefuseAll(const absl::Status& status, absl::Time now);
 
   size_t size() const { return open_.size(); }
   bool full() const { return open_.size() >= options_.max_sessions; }

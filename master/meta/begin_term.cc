@@ -5,12 +5,18 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "common/error.h"
 #include "common/status_macros.h"
 
 namespace moonpool::master {
+namespace {
+
+constexpr size_t kQuarantinedToLog = 10;
+
+}  // namespace
 
 absl::StatusOr<Term> TermAfter(const DurableState& left, Term at_least) {
   if (left.term.value == std::numeric_limits<uint32_t>::max()) {
@@ -19,6 +25,19 @@ absl::StatusOr<Term> TermAfter(const DurableState& left, Term at_least) {
                      {.hint = "the meta store is broken: restore it from a backup"});
   }
   return Term{std::max(left.term.value + 1, at_least.value)};
+}
+
+void LogLeft(const DecodedState& left, const Logger& logger) {
+  logger.Info("durable state loaded", {{"last_term", left.state.term.value},
+                                       {"namespaces", left.state.namespaces.size()},
+                                       {"nodes", left.state.nodes.size()},
+                                       {"removals", left.state.removals.size()},
+                                       {"unknown_records", left.unknown},
+                                       {"broken_records", left.quarantined.size()}});
+  for (size_t i = 0; i < std::min(left.quarantined.size(), kQuarantinedToLog); ++i) {
+    logger.Error("a record of the durable state is broken and left out",
+                 {{"key", absl::CHexEscape(left.quarantined[i])}});
+  }
 }
 
 absl::StatusOr<BegunTerm> BeginTerm(MetaStore& store, Term at_least, const Clock& clock,
@@ -39,7 +58,7 @@ absl::StatusOr<BegunTerm> BeginTerm(MetaStore& store, Term at_least, const Clock
   if (!outcome->is_known.WaitForNotificationWithTimeout(deadline - clock.Now())) {
     return MakeError(absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline,
                      "the meta store did not say in time that the new term is durable",
-                     {.hint = "look at the disk of --meta-dir"});
+                     {.hint = "look at the disk of --meta-dir, or at etcd"});
   }
   RETURN_IF_ERROR(outcome->status);
   return begun;

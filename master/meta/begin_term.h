@@ -4,6 +4,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/types.h"
 #include "master/meta/meta_store.h"
 #include "master/meta/records.h"
@@ -12,6 +13,9 @@ namespace moonpool::master {
 
 // Later than all before. DATA_LOSS: there is none.
 absl::StatusOr<Term> TermAfter(const DurableState& left, Term at_least);
+
+// Says what was found.
+void LogLeft(const DecodedState& left, const Logger& logger);
 
 struct BegunTerm {
   Term term;  // is durable

@@ -13,6 +13,18 @@ namespace {
 
 constexpr absl::Duration kRoundMax = absl::Seconds(1);
 
+absl::Status ReignIsOver() {
+  return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleTerm,
+                   "this master does not lead any more, and its term cannot be raised",
+                   {.hint = "ask the master that leads now"});
+}
+
+absl::Status NoSuchTerm(Term term) {
+  return MakeError(absl::StatusCode::kOutOfRange, ErrorReason::kLimitReached,
+                   absl::StrCat("no election counts as far as term ", term.value),
+                   {.hint = "a node says that it has seen such a term: start it with a new pool"});
+}
+
 }  // namespace
 
 ElectionThread::ElectionThread(std::unique_ptr<Election> election, Etcd& etcd, const Clock& clock,
@@ -52,12 +64,38 @@ void ElectionThread::Run() {
     for (auto& [call, answer] : mail.answers) {
       CarryOut(election_->OnAnswer(call, std::move(answer), clock_.Now()));
     }
-    if (mail.raise_to != Term{}) CarryOut(election_->RaiseTerm(mail.raise_to, clock_.Now()));
+    for (Raise& raise : mail.raises) {
+      CarryOut(election_->RaiseTerm(raise.at_least, clock_.Now()));
+      raises_.push_back(std::move(raise));
+    }
     if (mail.is_stopping && !std::exchange(has_begun_to_stop, true)) {
       CarryOut(election_->Resign(clock_.Now()));
     }
+    SettleRaises();
   }
   Publish();
+  {
+    absl::MutexLock lock(&inbox_->mutex);
+    inbox_->is_closed = true;
+    for (Raise& raise : inbox_->raises) raises_.push_back(std::move(raise));
+    inbox_->raises.clear();
+  }
+  SettleRaises();
+}
+
+void ElectionThread::SettleRaises() {
+  const bool leads = election_->state() == ElectionState::kLeading;
+  for (Raise& raise : std::exchange(raises_, {})) {
+    if (!leads) {
+      std::move(raise.done)(ReignIsOver());
+    } else if (raise.at_least > kElectionTermMax) {
+      std::move(raise.done)(NoSuchTerm(raise.at_least));
+    } else if (election_->term() >= raise.at_least) {
+      std::move(raise.done)(absl::OkStatus());
+    } else {
+      raises_.push_back(std::move(raise));
+    }
+  }
 }
 
 ElectionThread::Mail ElectionThread::TakeMail(absl::Time until) {
@@ -66,12 +104,12 @@ ElectionThread::Mail ElectionThread::TakeMail(absl::Time until) {
   // A stop is news only until the election has resigned; then the answer to that is awaited.
   const bool knows_of_stop = election_->state() == ElectionState::kResigned;
   const auto is_due = [this, knows_of_stop]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(inbox_->mutex) {
-    return !inbox_->answers.empty() || inbox_->raise_to != Term{} ||
+    return !inbox_->answers.empty() || !inbox_->raises.empty() ||
            (inbox_->is_stopping && !knows_of_stop);
   };
   inbox_->mutex.AwaitWithTimeout(absl::Condition(&is_due), wait);
   return {.answers = std::exchange(inbox_->answers, {}),
-          .raise_to = std::exchange(inbox_->raise_to, Term{}),
+          .raises = std::exchange(inbox_->raises, {}),
           .is_stopping = inbox_->is_stopping};
 }
 
@@ -98,9 +136,15 @@ void ElectionThread::Publish() {
   failure_ = election_->last_failure();
 }
 
-void ElectionThread::RaiseTerm(Term at_least) {
-  absl::MutexLock lock(&inbox_->mutex);
-  inbox_->raise_to = std::max(inbox_->raise_to, at_least);
+void ElectionThread::RaiseTerm(Term at_least, RaiseDone done) {
+  {
+    absl::MutexLock lock(&inbox_->mutex);
+    if (!inbox_->is_closed) {
+      inbox_->raises.push_back({.at_least = at_least, .done = std::move(done)});
+      return;
+    }
+  }
+  std::move(done)(ReignIsOver());
 }
 
 std::string ElectionThread::leader() const {

@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/clock.h"
@@ -47,25 +49,35 @@ class ElectionThread {
   // --- Any thread.
 
   const Leadership& leadership() const { return election_->leadership(); }
-  // This leader's term is to become at least this one; an event says when it is.
-  void RaiseTerm(Term at_least);
+  // This leader's term is to become at least this one. `done` is called once, on the thread (or
+  // before this returns, when that has ended): with OK when it is, as soon as etcd has it;
+  // FAILED_PRECONDITION/STALE_TERM when this master does not lead (any more); OUT_OF_RANGE: there
+  // is no such term. While etcd is away it waits. `done` must not block.
+  using RaiseDone = absl::AnyInvocable<void(absl::Status) &&>;
+  void RaiseTerm(Term at_least, RaiseDone done);
   // Whom to call instead of this master; "" when it leads, or nobody is known to.
   std::string leader() const;
   // One line for people: "leading in term 7", "following 10.0.0.1:7400", "looking: why not".
   std::string Describe() const;
 
  private:
+  struct Raise {
+    Term at_least;
+    RaiseDone done;
+  };
   // What happened, on its way to the thread. Shared with the calls under way, which bound it: three
   // at most, and for the length of their timeouts those of a reign that has just been lost.
   struct Inbox {
     absl::Mutex mutex;
     std::vector<std::pair<uint64_t, absl::StatusOr<EtcdAnswer>>> answers ABSL_GUARDED_BY(mutex);
-    Term raise_to ABSL_GUARDED_BY(mutex);
+    // Bounded by who raises: a reign writes one batch of durable state at a time.
+    std::vector<Raise> raises ABSL_GUARDED_BY(mutex);
     bool is_stopping ABSL_GUARDED_BY(mutex) = false;
+    bool is_closed ABSL_GUARDED_BY(mutex) = false;  // nobody looks into it any more
   };
   struct Mail {
     std::vector<std::pair<uint64_t, absl::StatusOr<EtcdAnswer>>> answers;
-    Term raise_to;
+    std::vector<Raise> raises;
     bool is_stopping = false;
   };
 
@@ -73,12 +85,15 @@ class ElectionThread {
   Mail TakeMail(absl::Time until);
   void CarryOut(ElectionOutput out);
   void Publish();
+  // Answers those that are done, or cannot be any more.
+  void SettleRaises();
 
   const std::unique_ptr<Election> election_;
   Etcd& etcd_;
   const Clock& clock_;
   const OnEvent on_event_;
   const std::shared_ptr<Inbox> inbox_;
+  std::vector<Raise> raises_;  // that wait; of the thread
 
   mutable absl::Mutex mutex_;
   ElectionState state_ ABSL_GUARDED_BY(mutex_) = ElectionState::kLooking;

@@ -25,13 +25,23 @@ class ElectionThreadTest : public ::testing::Test {
   }
   void StartElection() {
     auto election = std::make_unique<Election>(ElectionOptions{.prefix = "/t", .address = "a:1"},
-                                               Random(1), metrics_, log_.logger());
+                                               Random(1), leadership_, metrics_, log_.logger());
     thread_ = std::make_unique<ElectionThread>(std::move(election), etcd_, clock_,
                                                [this](const ElectionEvent& event) {
                                                  absl::MutexLock lock(&mutex_);
                                                  events_.push_back(event);
                                                });
     thread_->Start();
+  }
+  absl::Status Raise(Term at_least) {
+    auto outcome = std::make_shared<absl::Status>();
+    auto is_known = std::make_shared<absl::Notification>();
+    thread_->RaiseTerm(at_least, [outcome, is_known](absl::Status status) {
+      *outcome = std::move(status);
+      is_known->Notify();
+    });
+    const bool came = is_known->WaitForNotificationWithTimeout(kPatience);
+    return came ? *outcome : absl::UnknownError("it was never said");
   }
   // The first event of this kind, in this term unless that is 0; none within kPatience: nullopt.
   std::optional<ElectionEvent> Await(Kind kind, Term term = {}) {
@@ -51,6 +61,7 @@ class ElectionThreadTest : public ::testing::Test {
   TestLogger log_;
   metrics::Registry registry_;
   ElectionMetrics metrics_{registry_};
+  Leadership leadership_;
   absl::Mutex mutex_;
   std::vector<ElectionEvent> events_ ABSL_GUARDED_BY(mutex_);
   ServedEtcd etcd_{clock_};
@@ -66,7 +77,7 @@ TEST_F(ElectionThreadTest, LeadsRaisesItsTermAndResigns) {
   EXPECT_EQ(thread_->leader(), "");
   EXPECT_EQ(thread_->Describe(), "leading in term 1");
 
-  thread_->RaiseTerm(Term{9});
+  EXPECT_THAT(Raise(Term{9}), IsOk());
   const auto raised = Await(Kind::kLeader, Term{9});
   ASSERT_TRUE(raised.has_value());
   EXPECT_EQ(raised->reign, leader->reign);
@@ -78,6 +89,37 @@ TEST_F(ElectionThreadTest, LeadsRaisesItsTermAndResigns) {
   EXPECT_TRUE(Await(Kind::kLost).has_value());
   EXPECT_EQ(etcd_.Value("/t/leader"), "");
   EXPECT_EQ(thread_->Describe(), "resigned");
+}
+
+// Whoever waits for a term hears of it in any case.
+TEST_F(ElectionThreadTest, ATermThatCannotBeIsRefused) {
+  const auto is_stale = Fails(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleTerm);
+  ASSERT_THAT(etcd_.Apply(EtcdTxn{
+                  .success = {EtcdPut{.key = "/t/leader",
+                                      .value = "term=3 candidate=00000000000000ff address=b:2"}}}),
+              IsOk());
+  StartElection();
+  EXPECT_THAT(Raise(Term{9}), is_stale) << "it follows";
+  ASSERT_THAT(etcd_.Apply(EtcdTxn{.success = {EtcdDelete{"/t/leader"}}}), IsOk());
+  ASSERT_TRUE(Await(Kind::kLeader).has_value());
+  EXPECT_THAT(Raise(Term{kElectionTermMax.value + 1}),
+              Fails(absl::StatusCode::kOutOfRange, ErrorReason::kLimitReached));
+  EXPECT_THAT(Raise(Term{1}), IsOk()) << "it is there already";
+  thread_->Stop();
+  EXPECT_THAT(Raise(Term{9}), is_stale) << "it has stopped";
+}
+
+TEST_F(ElectionThreadTest, ARaiseThatWaitsEndsWithTheReign) {
+  StartElection();
+  ASSERT_TRUE(Await(Kind::kLeader).has_value());
+  etcd_.SetOracle([](const EtcdRequest& request) {
+    return std::holds_alternative<EtcdTxn>(request) ? ServedEtcd::Fate::kRefused
+                                                    : ServedEtcd::Fate::kServed;
+  });
+  absl::Status raise;
+  thread_->RaiseTerm(Term{9}, [&](absl::Status status) { raise = std::move(status); });
+  thread_->Stop();
+  EXPECT_THAT(raise, Fails(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleTerm));
 }
 
 TEST_F(ElectionThreadTest, NamesTheLeaderItFollowsAndTakesOver) {

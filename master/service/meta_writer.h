@@ -1,5 +1,7 @@
-// Writes to the meta store, measured, and logged where that has something to say.
+// Writes to meta stores, measured, and logged where that has something to say.
 #pragma once
+
+#include <atomic>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -8,23 +10,22 @@
 
 namespace moonpool::master {
 
-// One write at a time, on any thread.
+// On any thread. One write at a time is the rule; that of a reign which has ended may overlap.
 class MetaWriter {
  public:
   // All borrowed.
-  MetaWriter(MetaStore& store, const Clock& clock, const Logger& logger,
-             metrics::Registry& registry);
+  MetaWriter(const Clock& clock, const Logger& logger, metrics::Registry& registry);
 
-  void Write(MetaBatch batch, MetaStore::WriteDone done);
+  // `done` is the last that is heard of the store.
+  void Write(MetaStore& store, MetaBatch batch, MetaStore::WriteDone done);
 
  private:
   void LogOutcome(const absl::Status& status);
 
-  MetaStore& store_;
   const Clock& clock_;
   const Logger& logger_;
   metrics::Histogram& seconds_;
-  bool is_failing_ = false;  // the last one that ended
+  std::atomic<bool> is_failing_ = false;  // the last one that ended
 };
 
 }  // namespace moonpool::master

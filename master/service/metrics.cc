@@ -1,6 +1,7 @@
 #include "master/service/metrics.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -32,6 +33,11 @@ metrics::Counter& CounterOf(metrics::Registry& registry, const ReasonFamily& fam
                             ErrorReason reason) {
   return registry.AddCounter(family.name, family.help,
                              {{"reason", absl::AsciiStrToLower(ReasonName(reason))}});
+}
+
+void AddReasons(metrics::Registry& r) {
+  for (const ErrorReason reason : kMissReasons) CounterOf(r, kMissed, reason);
+  for (const ErrorReason reason : kRefusalReasons) CounterOf(r, kRefused, reason);
 }
 
 }  // namespace
@@ -67,6 +73,7 @@ ServiceMetrics::ServiceMetrics(metrics::Registry& r)
     : lock_held(r.AddHistogram("moonpool_master_lock_held_seconds",
                                "Time that one call or tick kept the core to itself.",
                                metrics::LatencyBuckets())),
+      role(r),
       registry_(r),
       keys_hit_(
           r.AddCounter("moonpool_master_keys_hit_total", "Keys that were looked for and found.")),
@@ -128,11 +135,24 @@ ServiceMetrics::ServiceMetrics(metrics::Registry& r)
       nodes_known_(r.AddGauge("moonpool_master_nodes_known", "Nodes that are up or may return.")),
       sessions_(r.AddGauge("moonpool_master_sessions", "Streams of nodes, registered or not.")),
       waiters_(r.AddGauge("moonpool_master_waiters", "Calls that wait now.")),
-      term_(r.AddGauge("moonpool_master_term", "Number of this leadership.")),
-      meta_(r) {
-  for (const ErrorReason reason : kMissReasons) CounterOf(r, kMissed, reason);
-  for (const ErrorReason reason : kRefusalReasons) CounterOf(r, kRefused, reason);
+      meta_(r),
+      copies_(r) {
+  AddReasons(r);
 }
+
+ServiceMetrics::Role::Role(metrics::Registry& r)
+    : refusals(r.AddCounter("moonpool_master_not_leader_total",
+                            "Calls and node sessions that were told NOT_LEADER.")),
+      term(r.AddGauge("moonpool_master_term", "Number of this leadership; 0 when there is none.")),
+      leads(r.AddGauge("moonpool_master_leads",
+                       "1: this master answers. 0: it does not lead, has no lease, or loads.")),
+      reign(
+          r.AddGauge("moonpool_master_reign",
+                     "Number of this reign in etcd; 1 for a master that is alone, 0 when there is "
+                     "none.")),
+      lease_left(r.AddGauge("moonpool_master_lease_left_seconds",
+                            "How long this master would still lead if etcd went away now; 0 when "
+                            "it does not lead, or is alone.")) {}
 
 ServiceMetrics::Meta::Meta(metrics::Registry& r)
     : writes(r.AddCounter("moonpool_master_meta_writes_total", "Batches for the meta store.")),
@@ -141,9 +161,58 @@ ServiceMetrics::Meta::Meta(metrics::Registry& r)
       unsaved(r.AddGauge("moonpool_master_unsaved_changes",
                          "Changes that the meta store has not taken yet.")) {}
 
-void ServiceMetrics::Publish(const Handlers& handlers, const StatusResult& status) {
+ServiceMetrics::Copies::Copies(metrics::Registry& r)
+    : bytes(r.AddCounter("moonpool_master_copied_bytes_total",
+                         "Bytes of replicas that were made by copies between nodes.")),
+      trimmed(r.AddCounter("moonpool_master_replicas_trimmed_total",
+                           "Replicas dropped that were more than an object shall have.")),
+      damaged(r.AddCounter("moonpool_master_parts_damaged_total",
+                           "Parts that nodes have found damaged and forgotten.")),
+      short_objects(r.AddGauge("moonpool_master_short_objects",
+                               "Objects with fewer replicas than their writers asked for.")),
+      in_flight(r.AddGauge("moonpool_master_copies_in_flight",
+                           "Objects of which another replica is being made.")),
+      waiting(r.AddGauge("moonpool_master_copies_waiting",
+                         "Objects whose replicas are to be looked at.")) {
+  for (size_t i = 0; i < kCopyEnds; ++i) {
+    ended[i] =
+        &r.AddCounter("moonpool_master_copies_total", "Copies between nodes that have ended.",
+                      {{"end", std::string(kCopyEndNames[i])}});
+  }
+}
+
+void ServiceMetrics::Copies::Publish(const Totals& now, const Totals& before) {
+  for (size_t i = 0; i < kCopyEnds; ++i) {
+    ended[i]->Increment(now.copies_ended[i] - before.copies_ended[i]);
+  }
+  bytes.Increment(now.copied_bytes - before.copied_bytes);
+  trimmed.Increment(now.replicas_trimmed - before.replicas_trimmed);
+  damaged.Increment(now.parts_damaged - before.parts_damaged);
+}
+
+void ServiceMetrics::Publish(const Reigns& reigns, const Leadership& leadership, absl::Time now) {
+  const Reign reign = leadership.ReignAt(now);
+  const ReignState* const present = reigns.present();
+  const absl::Time deadline = leadership.deadline();
+  const bool has_end = reign != Reign{} && reign != kReignAlone;
+  role.lease_left.Set(has_end ? absl::ToDoubleSeconds(deadline - now) : 0);
+  role.leads.Set(present != nullptr && present->reign == reign ? 1 : 0);
+  role.reign.Set(present == nullptr ? 0 : static_cast<double>(present->reign.value));
+  if (present == nullptr) return PublishGauges(StatusResult{}, 0, 0, 0);
+  if (present->reign != std::exchange(reign_, present->reign)) {
+    counts_ = {};
+    totals_ = {};
+  }
+  const Handlers& handlers = present->handlers;
+  const StatusResult status = present->core->GetStatus(now);
   PublishCounts(handlers.counts());
   PublishTotals(status.totals);
+  PublishGauges(status, handlers.session_count(), handlers.waiter_count(),
+                handlers.unsaved_count());
+}
+
+void ServiceMetrics::PublishGauges(const StatusResult& status, size_t sessions, size_t waiters,
+                                   size_t unsaved) {
   objects_.Set(static_cast<double>(status.objects));
   used_bytes_.Set(static_cast<double>(status.used_bytes));
   granted_bytes_.Set(static_cast<double>(status.granted_bytes));
@@ -155,10 +224,13 @@ void ServiceMetrics::Publish(const Handlers& handlers, const StatusResult& statu
   tombstones_.Set(static_cast<double>(status.tombstones));
   nodes_up_.Set(status.nodes_up);
   nodes_known_.Set(status.nodes_known);
-  sessions_.Set(static_cast<double>(handlers.session_count()));
-  waiters_.Set(static_cast<double>(handlers.waiter_count()));
-  meta_.unsaved.Set(static_cast<double>(handlers.unsaved_count()));
-  term_.Set(status.term.value);
+  sessions_.Set(static_cast<double>(sessions));
+  waiters_.Set(static_cast<double>(waiters));
+  copies_.short_objects.Set(static_cast<double>(status.short_objects));
+  copies_.in_flight.Set(static_cast<double>(status.copies_in_flight));
+  copies_.waiting.Set(static_cast<double>(status.copies_waiting));
+  meta_.unsaved.Set(static_cast<double>(unsaved));
+  role.term.Set(status.term.value);
 }
 
 void ServiceMetrics::PublishCounts(const HandlerCounts& now) {
@@ -204,6 +276,7 @@ void ServiceMetrics::PublishTotals(const Totals& now) {
   adoptions_.Increment(now.adopted - totals_.adopted);
   other_layouts_.Increment(now.other_layouts - totals_.other_layouts);
   inventories_retaken_.Increment(now.inventories_retaken - totals_.inventories_retaken);
+  copies_.Publish(now, totals_);
   totals_ = now;
 }
 

@@ -9,7 +9,9 @@
 #include "absl/time/time.h"
 #include "common/metrics/metrics.h"
 #include "master/core/commands.h"
+#include "master/election/leadership.h"
 #include "master/handlers/handlers.h"
+#include "master/handlers/reigns.h"
 
 namespace moonpool::master {
 
@@ -35,16 +37,26 @@ class ServiceMetrics {
  public:
   explicit ServiceMetrics(metrics::Registry& registry);
 
-  // One caller at a time.
-  void Publish(const Handlers& handlers, const StatusResult& status);
+  // One caller at a time. What there is between two reigns is nothing.
+  void Publish(const Reigns& reigns, const Leadership& leadership, absl::Time now);
 
   metrics::Histogram& lock_held;
+  struct Role {
+    explicit Role(metrics::Registry& registry);
+    metrics::Counter& refusals;  // of calls and sessions, since this master did not lead
+    metrics::Gauge& term;
+    metrics::Gauge& leads;
+    metrics::Gauge& reign;
+    metrics::Gauge& lease_left;
+  } role;
 
  private:
+  void PublishGauges(const StatusResult& status, size_t sessions, size_t waiters, size_t unsaved);
   void PublishCounts(const HandlerCounts& counts);
   void PublishTotals(const Totals& totals);
 
   metrics::Registry& registry_;
+  Reign reign_;           // whose numbers were published last
   HandlerCounts counts_;  // as they were published
   Totals totals_;
 
@@ -88,7 +100,6 @@ class ServiceMetrics {
   metrics::Gauge& nodes_known_;
   metrics::Gauge& sessions_;
   metrics::Gauge& waiters_;
-  metrics::Gauge& term_;
 
   struct Meta {
     explicit Meta(metrics::Registry& registry);
@@ -96,6 +107,18 @@ class ServiceMetrics {
     metrics::Counter& failures;
     metrics::Gauge& unsaved;
   } meta_;
+
+  struct Copies {
+    explicit Copies(metrics::Registry& registry);
+    void Publish(const Totals& now, const Totals& before);
+    std::array<metrics::Counter*, kCopyEnds> ended;
+    metrics::Counter& bytes;
+    metrics::Counter& trimmed;
+    metrics::Counter& damaged;
+    metrics::Gauge& short_objects;
+    metrics::Gauge& in_flight;
+    metrics::Gauge& waiting;
+  } copies_;
 };
 
 }  // namespace moonpool::master

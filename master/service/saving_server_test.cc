@@ -39,16 +39,18 @@ bool Eventually(const std::function<bool()>& is_true) {
 class SavingServer : public testing::Test {
  protected:
   SavingServer()
-      : server({.listen = "127.0.0.1:0"}, {},
-               std::make_unique<Core>(CoreOptions{}, Term{7}, Random(1), DurableState{}),
-               {clock, registry, log.logger(), &store}) {
+      : server({.listen = "127.0.0.1:0"}, {}, Mastership::kAlone, {clock, registry, log.logger()}) {
+    auto owned = std::make_unique<MemoryMetaStore>(disk);
+    store = owned.get();
+    server.ServeAlone(std::make_unique<Core>(CoreOptions{}, Term{7}, Random(1), DurableState{}),
+                      std::move(owned));
     EXPECT_THAT(server.Start(), IsOk());
     stub = v1::MasterService::NewStub(
         grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
   }
 
   MemoryDisk disk;
-  MemoryMetaStore store{disk};
+  MemoryMetaStore* store = nullptr;  // the server's
   TestLogger log;
   SteadyClock clock;
   metrics::Registry registry;
@@ -87,35 +89,45 @@ class Opening {
 };
 
 TEST_F(SavingServer, ANamespaceIsAnsweredOnceItIsDurable) {
-  store.Hold();
+  store->Hold();
   Opening opening(*stub);
-  ASSERT_TRUE(Eventually([&] { return store.held() == 1; }));
+  ASSERT_TRUE(Eventually([&] { return store->held() == 1; }));
   EXPECT_FALSE(opening.is_done());
-  store.Release();
+  store->Release();
   EXPECT_THAT(opening.Wait(), IsOk());
   server.Stop();
   EXPECT_EQ(disk.count(EncodeChange(DurableNamespace{"models", "f1"}).key), 1u);
 }
 
 TEST_F(SavingServer, AStoreThatFailsIsSaidToTheCallerAndInTheLog) {
-  store.FailWrites(absl::ResourceExhaustedError("no space left"));
+  store->FailWrites(absl::ResourceExhaustedError("no space left"));
   EXPECT_THAT(Opening(*stub).Wait(),
               Fails(absl::StatusCode::kResourceExhausted, ErrorReason::kNotSaved));
   EXPECT_THAT(log.lines(), Contains(HasSubstr("error durable state cannot be written")));
-  store.FailWrites(absl::OkStatus());
+  store->FailWrites(absl::OkStatus());
   ASSERT_TRUE(Eventually([&] { return Opening(*stub).Wait().ok(); })) << "it is tried again";
   EXPECT_THAT(log.lines(), Contains(HasSubstr("info durable state is written again")));
 }
 
 TEST_F(SavingServer, StopWaitsForTheWriteUnderWay) {
-  store.Hold();
+  store->Hold();
   Opening opening(*stub);
-  ASSERT_TRUE(Eventually([&] { return store.held() == 1; }));
+  ASSERT_TRUE(Eventually([&] { return store->held() == 1; }));
   std::thread stopping([&] { server.Stop(); });
   EXPECT_THAT(opening.Wait(), Fails(absl::StatusCode::kUnavailable, ErrorReason::kShuttingDown));
-  store.FinishOne();
+  store->FinishOne();
   stopping.join();
-  EXPECT_EQ(store.held(), 0u) << "and no other was begun";
+  EXPECT_EQ(store->held(), 0u) << "and no other was begun";
+}
+
+TEST_F(SavingServer, AStoreThatAnotherMasterHasTakenOverEndsTheHealth) {
+  EXPECT_TRUE(server.health().is_healthy);
+  store->FailWrites(
+      MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleTerm, "not yours"));
+  EXPECT_THAT(Opening(*stub).Wait(),
+              Fails(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleTerm));
+  EXPECT_FALSE(server.health().is_healthy);
+  EXPECT_THAT(server.health().text, HasSubstr("restart"));
 }
 
 }  // namespace

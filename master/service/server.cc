@@ -53,15 +53,30 @@ class QuietGrpcLog {
 
 class MasterServer::Edge {
  public:
-  Edge(const HandlersOptions& options, std::unique_ptr<Core> core, const Dependencies& with)
-      : metrics_(with.registry),
-        writer_(with.store == nullptr ? nullptr
-                                      : std::make_unique<MetaWriter>(*with.store, with.clock,
-                                                                     with.logger, with.registry)),
-        handlers_(std::move(core), options, with.clock, metrics_, writer_.get()),
+  Edge(const HandlersOptions& options, Mastership mastership, const Dependencies& with)
+      : with_(with),
+        metrics_(with.registry),
+        writer_(with.clock, with.logger, with.registry),
+        handlers_(mastership, options, with.clock, metrics_, writer_),
         client_(ServiceContext{handlers_, with.clock}, with.registry),
         operator_(ServiceContext{handlers_, with.clock}, with.registry),
         session_(handlers_, with.clock, with.registry, with.logger) {}
+
+  void ServeAlone(std::unique_ptr<Core> core, std::unique_ptr<MetaStore> store) {
+    // A reign like any other, but for its lease.
+    handlers_.leadership().Begin(kReignAlone, absl::InfiniteFuture());
+    handlers_.Run([&](Reigns& reigns, absl::Time now) {
+      reigns.OnElection({.kind = ElectionEvent::Kind::kLeader, .reign = kReignAlone}, now);
+      reigns.Begin(kReignAlone, std::move(store), std::move(core), now);
+    });
+  }
+
+  void StandForElection(CandidacyOptions options, Etcd& etcd) {
+    candidacy_ = std::make_unique<Candidacy>(
+        std::move(options), etcd, handlers_,
+        Candidacy::Dependencies{with_.clock, with_.registry, with_.logger});
+    candidacy_->Start();
+  }
 
   // The port that was bound.
   absl::StatusOr<int> Start(const ServerOptions& options) {
@@ -88,17 +103,31 @@ class MasterServer::Edge {
 
   void Stop(absl::Duration timeout) {
     if (server_ == nullptr) return;
-    handlers_.Run([](Handlers& handlers, absl::Time now) { handlers.Shutdown(now); });
+    if (candidacy_ != nullptr) candidacy_->Stop();
+    handlers_.Run([](Reigns& reigns, absl::Time now) { reigns.Shutdown(now); });
     server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
     server_->Wait();
     handlers_.Stop();
     server_ = nullptr;
   }
 
+  Health health() const {
+    if (handlers_.is_deposed()) {
+      return {.is_healthy = false,
+              .text =
+                  "another master has taken over the durable state: stop that one, and restart "
+                  "this one"};
+    }
+    if (candidacy_ != nullptr) return candidacy_->health();
+    return {.is_healthy = true, .text = "serving"};
+  }
+
  private:
+  const Dependencies with_;
   ServiceMetrics metrics_;
-  const std::unique_ptr<MetaWriter> writer_;
+  MetaWriter writer_;
   SharedHandlers handlers_;
+  std::unique_ptr<Candidacy> candidacy_;
   ClientService client_;
   OperatorService operator_;
   SessionService session_;
@@ -106,12 +135,20 @@ class MasterServer::Edge {
 };
 
 MasterServer::MasterServer(ServerOptions options, const HandlersOptions& handlers,
-                           std::unique_ptr<Core> core, Dependencies dependencies)
+                           Mastership mastership, Dependencies dependencies)
     : options_(std::move(options)),
       logger_(dependencies.logger),
-      edge_(std::make_unique<Edge>(handlers, std::move(core), dependencies)) {}
+      edge_(std::make_unique<Edge>(handlers, mastership, dependencies)) {}
 
 MasterServer::~MasterServer() { Stop(); }
+
+void MasterServer::ServeAlone(std::unique_ptr<Core> core, std::unique_ptr<MetaStore> store) {
+  edge_->ServeAlone(std::move(core), std::move(store));
+}
+
+void MasterServer::StandForElection(CandidacyOptions options, Etcd& etcd) {
+  edge_->StandForElection(std::move(options), etcd);
+}
 
 absl::Status MasterServer::Start() {
   ASSIGN_OR_RETURN(HostPort address, ParseHostPort(options_.listen));
@@ -130,7 +167,7 @@ void MasterServer::Stop() {
 }
 
 Health MasterServer::health() const {
-  if (is_serving_) return {.is_healthy = true, .text = "serving"};
+  if (is_serving_) return edge_->health();
   return {.is_healthy = false, .text = "not serving"};
 }
 

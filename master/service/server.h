@@ -1,9 +1,16 @@
-// A serving master: the core, its handlers, and gRPC around them.
+// A master: its core and handlers, and gRPC around them. One that is alone serves from the start:
 //
-//   MasterServer server(options, std::move(core), {clock, registry, logger});
+//   MasterServer server(options, handlers, Mastership::kAlone, {clock, registry, logger});
+//   server.ServeAlone(std::move(core), std::move(store));
 //   RETURN_IF_ERROR(server.Start());
 //   ... server.address() ...
 //   server.Stop();
+//
+// One of several answers NOT_LEADER until it is elected. It stands once others can call it:
+//
+//   MasterServer server(options, handlers, Mastership::kElected, {clock, registry, logger});
+//   RETURN_IF_ERROR(server.Start());
+//   server.StandForElection({.election = {.address = server.address()}}, etcd);
 #pragma once
 
 #include <atomic>
@@ -19,7 +26,9 @@
 #include "common/metrics/metrics.h"
 #include "master/core/core.h"
 #include "master/handlers/options.h"
+#include "master/handlers/reigns.h"
 #include "master/meta/meta_store.h"
+#include "master/service/candidacy.h"
 
 namespace moonpool::master {
 
@@ -41,30 +50,37 @@ class MasterServer {
   struct Dependencies {  // borrowed
     const Clock& clock;
     metrics::Registry& registry;
-    const Logger& logger;
-    MetaStore* store = nullptr;  // of a core that keeps durable state
+    Logger& logger;
   };
-  MasterServer(ServerOptions options, const HandlersOptions& handlers, std::unique_ptr<Core> core,
+  MasterServer(ServerOptions options, const HandlersOptions& handlers, Mastership mastership,
                Dependencies dependencies);
   ~MasterServer();  // stops
   MasterServer(const MasterServer&) = delete;
   MasterServer& operator=(const MasterServer&) = delete;
 
+  // Of a master that is alone. The store is that of a core that keeps durable state, else nullptr.
+  void ServeAlone(std::unique_ptr<Core> core, std::unique_ptr<MetaStore> store = nullptr);
+  // After Start, of one that is not. Borrows etcd, until Stop; calls to it may go on a little
+  // longer.
+  void StandForElection(CandidacyOptions options, Etcd& etcd);
+
   // Binds and serves. INVALID_ARGUMENT: `listen` is no address; UNAVAILABLE: it cannot be bound.
   absl::Status Start();
-  // Calls that wait are answered with UNAVAILABLE/SHUTTING_DOWN, sessions end; returns after
-  // stop_timeout at the latest, give or take what a cancelled call needs. Idempotent.
+  // Resigns. Calls that wait are answered with UNAVAILABLE/SHUTTING_DOWN, or NOT_LEADER, sessions
+  // end; returns after stop_timeout at the latest, give or take what a cancelled call and a
+  // resignation need. Idempotent.
   void Stop();
 
   // HOST:PORT, the port filled in. After Start.
   const std::string& address() const { return address_; }
+  // Unhealthy: it needs a restart, or has not started.
   Health health() const;
 
  private:
   class Edge;  // all that knows gRPC
 
   const ServerOptions options_;
-  const Logger& logger_;
+  Logger& logger_;
   std::unique_ptr<Edge> edge_;
   std::string address_;
   std::atomic<bool> is_serving_ = false;

@@ -104,9 +104,9 @@ class FakeNode {
 class ServerTest : public ::testing::Test {
  protected:
   explicit ServerTest(HandlersOptions options = {.session_timeout = absl::Minutes(1)})
-      : server(ServerOptions{.listen = "127.0.0.1:0"}, options,
-               std::make_unique<Core>(CoreOptions{}, Term{7}, Random(1)),
+      : server(ServerOptions{.listen = "127.0.0.1:0"}, options, Mastership::kAlone,
                {clock, registry, log.logger()}) {
+    server.ServeAlone(std::make_unique<Core>(CoreOptions{}, Term{7}, Random(1)));
     EXPECT_THAT(server.Start(), IsOk());
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(64 << 20);
@@ -377,8 +377,7 @@ TEST_F(ServerTest, AStreamThatDoesNotBeginWithRegisterIsRefused) {
 TEST_F(ServerTest, ASecondServerOnTheSamePortSaysSo) {
   metrics::Registry other_registry;
   MasterServer other(ServerOptions{.listen = server.address()}, HandlersOptions{},
-                     std::make_unique<Core>(CoreOptions{}, Term{8}, Random(1)),
-                     {clock, other_registry, log.logger()});
+                     Mastership::kAlone, {clock, other_registry, log.logger()});
   const absl::Status status = other.Start();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_TRUE(absl::StrContains(status.message(), server.address())) << status;

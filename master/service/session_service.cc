@@ -9,6 +9,8 @@
 #include "common/check.h"
 #include "common/error.h"
 #include "common/rpc/grpc/status_convert.h"
+#include "common/rpc/status_proto.h"
+#include "common/status_macros.h"
 
 namespace moonpool::master {
 namespace {
@@ -29,14 +31,14 @@ class SessionReactor final : public grpc::ServerBidiReactor<v1::NodeMessage, v1:
 
   void Start() {
     absl::Status status;
-    handlers_.Run([&](Handlers& handlers, absl::Time now) {
-      auto session = handlers.OpenSession([this] { Advance(); }, now);
-      status = session.status();
-      if (session.ok()) session_ = *std::move(session);
-      is_finishing_ = !session.ok();
+    handlers_.Run([&](Reigns& reigns, absl::Time now) {
+      status = Open(reigns, now);
+      is_finishing_ = !status.ok();
     });
     if (status.ok()) {
       StartRead(&incoming_);
+    } else if (ReasonOf(status) == ErrorReason::kNotLeader) {
+      Refuse(status);
     } else {
       End(status);
     }
@@ -45,11 +47,11 @@ class SessionReactor final : public grpc::ServerBidiReactor<v1::NodeMessage, v1:
  private:
   void OnReadDone(bool ok) override {
     bool reads_on = false;
-    handlers_.Run([&](Handlers& handlers, absl::Time now) {
+    handlers_.Run([&](Reigns& reigns, absl::Time now) {
       if (ok) {
-        Take(handlers, now);
+        Take(HandlersOf(reigns), now);
       } else {
-        handlers.CloseSession(*session_, now);
+        HandlersOf(reigns).CloseSession(*session_, now);
       }
       Advance();
       reads_on = ok && !is_finishing_;
@@ -61,18 +63,18 @@ class SessionReactor final : public grpc::ServerBidiReactor<v1::NodeMessage, v1:
   }
 
   void OnWriteDone(bool ok) override {
-    handlers_.Run([&](Handlers& handlers, absl::Time now) {
+    handlers_.Run([&](Reigns& reigns, absl::Time now) {
       is_writing_ = false;
-      if (!ok) handlers.CloseSession(*session_, now);
+      if (!ok) HandlersOf(reigns).CloseSession(*session_, now);
       Advance();
     });
     steps_.fetch_add(1, std::memory_order_release);
   }
 
   void OnCancel() override {
-    handlers_.Run([&](Handlers& handlers, absl::Time now) {
+    handlers_.Run([&](Reigns& reigns, absl::Time now) {
       if (session_ == nullptr) return;
-      handlers.CloseSession(*session_, now);
+      HandlersOf(reigns).CloseSession(*session_, now);
       Advance();
     });
     steps_.fetch_add(1, std::memory_order_release);
@@ -80,14 +82,29 @@ class SessionReactor final : public grpc::ServerBidiReactor<v1::NodeMessage, v1:
 
   void OnDone() override {
     MP_CHECK(steps_.load(std::memory_order_acquire) > 0, "a stream ended without a status");
-    handlers_.Run([&](Handlers& handlers, absl::Time now) {
+    handlers_.Run([&](Reigns& reigns, absl::Time now) {
       if (session_ == nullptr) return;
-      handlers.CloseSession(*session_, now);
+      HandlersOf(reigns).CloseSession(*session_, now);
       session_.reset();  // under the lock: it leaves the table
     });
     SharedHandlers& handlers = handlers_;
     delete this;
     handlers.CallEnded();
+  }
+
+  // Under the lock.
+  absl::Status Open(Reigns& reigns, absl::Time now) {
+    ASSIGN_OR_RETURN(const Reigns::Admission admission, reigns.Admit(now));
+    reign_ = admission.reign;
+    ASSIGN_OR_RETURN(session_, admission.handlers->OpenSession([this] { Advance(); }, now));
+    return absl::OkStatus();
+  }
+
+  // Under the lock. Those of the session, also after its reign has ended; it must be there.
+  Handlers& HandlersOf(Reigns& reigns) {
+    Handlers* const handlers = reigns.Find(reign_);
+    MP_CHECK(handlers != nullptr, "a session outlives its reign", reign_.value);
+    return *handlers;
   }
 
   // Under the lock.
@@ -136,18 +153,32 @@ class SessionReactor final : public grpc::ServerBidiReactor<v1::NodeMessage, v1:
     was_cut_ = is_cutting_ = true;
     handlers_.Post([this] {
       context_.TryCancel();
-      handlers_.Run([this](Handlers&, absl::Time) {
+      handlers_.Run([this](Reigns&, absl::Time) {
         is_cutting_ = false;
         Advance();
       });
     });
   }
 
+  // What a node is told that this master cannot have a session with, in so many words, too.
+  void Refuse(const absl::Status& status) {
+    RecordEnd(status);
+    StatusToProto(status, outgoing_.mutable_refused()->mutable_status());
+    grpc::Status end = ToGrpc(status);
+    steps_.fetch_add(1, std::memory_order_release);
+    StartWriteAndFinish(&outgoing_, grpc::WriteOptions(), std::move(end));  // as in End
+  }
+
   void End(const absl::Status& status) {
-    service_.RecordEnd(status, started_at_);
+    RecordEnd(status);
     grpc::Status end = ToGrpc(status);
     steps_.fetch_add(1, std::memory_order_release);
     Finish(std::move(end));  // the last use of *this
+  }
+
+  void RecordEnd(const absl::Status& status) {
+    if (ReasonOf(status) == ErrorReason::kNotLeader) handlers_.CountRefusal();
+    service_.RecordEnd(status, started_at_);
   }
 
   SessionService& service_;
@@ -159,6 +190,7 @@ class SessionReactor final : public grpc::ServerBidiReactor<v1::NodeMessage, v1:
   v1::MasterMessage outgoing_;  // the write's
 
   // Under the lock.
+  Reign reign_;
   std::unique_ptr<NodeSession> session_;
   bool is_writing_ = false;
   bool is_cutting_ = false;  // TryCancel is under way

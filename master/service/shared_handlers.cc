@@ -16,13 +16,12 @@ constexpr absl::Duration kPublishInterval = absl::Milliseconds(250);
 
 }  // namespace
 
-SharedHandlers::SharedHandlers(std::unique_ptr<Core> core, const HandlersOptions& options,
-                               const Clock& clock, ServiceMetrics& metrics, MetaWriter* writer)
+SharedHandlers::SharedHandlers(Mastership mastership, const HandlersOptions& options,
+                               const Clock& clock, ServiceMetrics& metrics, MetaWriter& writer)
     : clock_(clock),
       metrics_(metrics),
       writer_(writer),
-      core_(std::move(core)),
-      handlers_(*core_, options, clock.Now()) {}
+      reigns_(mastership, leadership_, options) {}
 
 SharedHandlers::~SharedHandlers() {
   MP_CHECK(!timer_.joinable(), "the timer thread still runs");
@@ -30,17 +29,18 @@ SharedHandlers::~SharedHandlers() {
   MP_CHECK(calls == 0, "calls outlive the handlers", calls);
 }
 
-void SharedHandlers::Run(absl::FunctionRef<void(Handlers&, absl::Time)> call) {
+void SharedHandlers::Run(absl::FunctionRef<void(Reigns&, absl::Time)> call) {
   absl::InlinedVector<Action, 2> actions;
   absl::Duration held;
   {
     absl::MutexLock lock(&mutex_);
     // Read under the lock: the time line of the core never goes back.
     const absl::Time now = clock_.Now();
-    call(handlers_, now);
+    call(reigns_, now);
     PostWrite(now);
     actions.swap(posted_);
-    if (handlers_.NextWakeup() < timer_due_) timer_wakes_.Signal();
+    if (reigns_.NextWakeup() < timer_due_) timer_wakes_.Signal();
+    if (reigns_.to_begin().has_value() || reigns_.has_ended()) work_comes_.Signal();
     held = clock_.Now() - now;
   }
   metrics_.lock_held.Observe(held);
@@ -48,24 +48,57 @@ void SharedHandlers::Run(absl::FunctionRef<void(Handlers&, absl::Time)> call) {
 }
 
 void SharedHandlers::PostWrite(absl::Time now) {
-  if (writer_ == nullptr || is_writing_ || is_stopping_) return;
-  std::optional<MetaBatch> batch = handlers_.TakeWrite(now);
-  if (!batch.has_value()) return;
-  is_writing_ = true;
-  Post([this, write = *std::move(batch)]() mutable { Write(std::move(write)); });
+  if (is_stopping_) return;
+  std::optional<Reigns::DueWrite> write = reigns_.TakeWrite(now);
+  if (!write.has_value()) return;
+  Post([this, due = *std::move(write)]() mutable { Write(std::move(due)); });
 }
 
-void SharedHandlers::Write(MetaBatch batch) {
-  writer_->Write(std::move(batch), [this](const absl::Status& status) {
-    Run([&](Handlers& handlers, absl::Time now) { handlers.OnWritten(status, now); });
-    std::optional<MetaBatch> next;
-    {
-      absl::MutexLock lock(&mutex_);
-      if (!is_stopping_) next = handlers_.TakeWrite(clock_.Now());
-      is_writing_ = next.has_value();  // the last use of *this when there is none
-    }
-    if (next.has_value()) Write(*std::move(next));
-  });
+void SharedHandlers::Write(Reigns::DueWrite write) {
+  writer_.Write(
+      *write.store, std::move(write.batch),
+      [this, reign = write.reign](const absl::Status& status) {
+        Run([&](Reigns& reigns, absl::Time now) { reigns.OnWritten(reign, status, now); });
+        std::optional<Reigns::DueWrite> next;
+        {
+          absl::MutexLock lock(&mutex_);
+          // The last use of *this, and of the store, when there is none.
+          next = reigns_.EndWrite(reign, !is_stopping_, clock_.Now());
+        }
+        if (next.has_value()) Write(*std::move(next));
+      });
+}
+
+SharedHandlers::ReignWork SharedHandlers::AwaitReignWork(Reign resting, absl::Time not_before) {
+  absl::MutexLock lock(&mutex_);
+  ReignWork work;
+  while (true) {
+    const absl::Duration rest = not_before - clock_.Now();
+    const auto& to_begin = reigns_.to_begin();
+    const bool is_resting =
+        to_begin.has_value() && to_begin->reign == resting && rest > absl::ZeroDuration();
+    work = {.to_begin = is_resting ? std::nullopt : to_begin,
+            .ended = reigns_.TakeEnded(),
+            .is_over = is_work_over_};
+    if (work.is_over || work.to_begin.has_value() || !work.ended.empty()) return work;
+    work_comes_.WaitWithTimeout(&mutex_, is_resting ? rest : absl::InfiniteDuration());
+  }
+}
+
+void SharedHandlers::EndReignWork() {
+  absl::MutexLock lock(&mutex_);
+  is_work_over_ = true;
+  work_comes_.Signal();
+}
+
+Reign SharedHandlers::present_reign() const {
+  absl::MutexLock lock(&mutex_);
+  return reigns_.present() == nullptr ? Reign{} : reigns_.present()->reign;
+}
+
+bool SharedHandlers::is_deposed() const {
+  absl::MutexLock lock(&mutex_);
+  return reigns_.is_deposed();
 }
 
 void SharedHandlers::Post(Action action) {
@@ -94,16 +127,16 @@ void SharedHandlers::Stop() {
 void SharedHandlers::RunTimer() {
   absl::Time publish_at = absl::InfinitePast();
   while (true) {
-    Run([&](Handlers& handlers, absl::Time now) {
-      mutex_.AssertHeld();
-      handlers.Tick(now);
+    Run([&](Reigns& reigns, absl::Time now) {
+      reigns.Tick(now);
       if (now < publish_at) return;
       publish_at = now + kPublishInterval;
-      metrics_.Publish(handlers, core_->GetStatus(now));
+      metrics_.Publish(reigns, leadership_, now);
     });
     absl::MutexLock lock(&mutex_);
     if (is_stopping_) return;
-    timer_due_ = handlers_.NextWakeup();
+    // A master that serves nobody has its metrics to look after.
+    timer_due_ = std::min(reigns_.NextWakeup(), publish_at);
     const absl::Duration rest = std::max(timer_due_ - clock_.Now(), kShortestRest);
     timer_wakes_.WaitWithTimeout(&mutex_, rest);
     timer_due_ = absl::InfinitePast();

@@ -1,4 +1,5 @@
-// One unary call: hands the request to the Handlers and finishes when they are done with it.
+// One unary call: hands the request to the Handlers of the present reign and finishes when they are
+// done with it. A master that does not lead, or may not (R10), answers NOT_LEADER.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>
@@ -8,11 +9,14 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/check.h"
 #include "common/clock.h"
+#include "common/error.h"
 #include "common/rpc/grpc/status_convert.h"
 #include "master/handlers/handlers.h"
+#include "master/handlers/reigns.h"
 #include "master/service/metrics.h"
 #include "master/service/shared_handlers.h"
 
@@ -49,7 +53,15 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
 
   template <typename Request, typename Method>
   void Call(Method method, const Request& request) {
-    handlers_.Run([&](Handlers& handlers, absl::Time now) {
+    handlers_.Run([&](Reigns& reigns, absl::Time now) {
+      const absl::StatusOr<Reigns::Admission> admission = reigns.Admit(now);
+      if (!admission.ok()) {
+        status_ = admission.status();
+        handlers_.Post([this] { Answer(); });
+        return;
+      }
+      reign_ = admission->reign;
+      Handlers& handlers = *admission->handlers;
       Done<Response> done = [this](absl::Status status, Response response) {
         status_ = std::move(status);
         *response_ = std::move(response);
@@ -66,6 +78,12 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
   }
 
   void Answer() {
+    // The last look before the wire. What slips through behind it is harmless: a lease counts from
+    // when its client asked, and what was committed is in the journals of nodes.
+    if (reign_ != Reign{} && !handlers_.IsReignAt(reign_, clock_.Now())) {
+      handlers_.Run([this](Reigns& reigns, absl::Time) { status_ = reigns.Refusal(); });
+    }
+    if (ReasonOf(status_) == ErrorReason::kNotLeader) handlers_.CountRefusal();
     metrics_.Record(static_cast<int>(status_.code()), clock_.Now() - started_at_);
     grpc::Status status = ToGrpc(status_);
     steps_.fetch_add(1, std::memory_order_release);
@@ -73,7 +91,10 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
   }
 
   void OnCancel() override {
-    handlers_.Run([this](Handlers& handlers, absl::Time now) { handlers.Cancel(waiting_, now); });
+    handlers_.Run([this](Reigns& reigns, absl::Time now) {
+      Handlers* const handlers = reigns.Find(reign_);
+      if (handlers != nullptr) handlers->Cancel(waiting_, now);
+    });
     steps_.fetch_add(1, std::memory_order_release);
   }
   void OnDone() override {
@@ -90,6 +111,7 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
   const absl::Time started_at_;
   // Under the lock of handlers_, until Answer is posted.
   absl::Status status_;
+  Reign reign_;  // in which the request was taken; none: it was not
   CallId waiting_;
   // gRPC calls OnDone after the other reactions and Finish; this says it once more for those who
   // cannot see how (ThreadSanitizer).

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "common/check.h"
 #include "common/error.h"
 #include "common/rpc/status_proto.h"
 #include "common/status_macros.h"
@@ -70,9 +70,12 @@ MasterLink::MasterLink(NodeIdentity identity, MasterLinkOptions options, Depende
       copies_(dependencies.copies),
       metrics_(dependencies.metrics),
       logger_(dependencies.logger),
-      random_(random) {
-  MP_CHECK(!options_.masters.empty(), "a node needs a master");
-}
+      choice_(options_.masters,
+              {.pause_min = options_.backoff_min,
+               .pause_max = options_.backoff_max,
+               .election_pause_max = std::min(options_.backoff_max, options_.election_backoff_max),
+               .patience_max = options_.register_timeout},
+              Random(random.Next())) {}
 
 void MasterLink::EnterState(LinkState state) {
   state_ = state;
@@ -85,44 +88,54 @@ LinkOutput MasterLink::Tick(absl::Time now, bool has_room) {
     TickSession(now, has_room, out);
   } else if (now >= deadline_) {
     switch (state_) {
-      case LinkState::kConnecting:
-        Drop(TimedOut("no connection", options_.connect_timeout), now, out);
-        break;
+      case LinkState::kConnecting: Drop(TimedOut("no connection", patience_), now, out); break;
       case LinkState::kRegistering:
-        Drop(TimedOut("no answer to the registration", options_.register_timeout), now, out);
+        Drop(TimedOut("no answer to the registration", patience_), now, out);
         break;
-      default:
-        master_ = options_.masters[next_master_++ % options_.masters.size()];
-        out.connect = master_;
-        EnterState(LinkState::kConnecting);
-        deadline_ = now + options_.connect_timeout;
+      default: Connect(now, out);
     }
   }
   out.wake_at = WakeAt(now, has_room);
   return out;
 }
 
+void MasterLink::Connect(absl::Time now, LinkOutput& out) {
+  const LeaderChoice::Step step = choice_.Next(now);
+  master_ = step.address;
+  patience_ = std::min(step.patience, options_.connect_timeout);
+  out.connect = master_;
+  EnterState(LinkState::kConnecting);
+  deadline_ = now + patience_;
+}
+
+v1::NodeMessage MasterLink::Registration() const {
+  v1::NodeMessage result;
+  v1::Register& message = *result.mutable_register_();
+  message.mutable_version()->set_major(kWireMajor);
+  message.mutable_version()->set_minor(kWireMinor);
+  message.set_name(identity_.name);
+  message.set_incarnation(identity_.incarnation.value);
+  message.set_host_id(identity_.host_id);
+  message.set_rack(identity_.rack);
+  message.set_tcp_address(identity_.tcp_address);
+  message.set_shm_path(identity_.shm_path);
+  for (size_t i = 0; i < index_.segment_count(); ++i) {
+    v1::Segment& segment = *message.add_segments();
+    segment.set_segment(index_.segment(i).id.value);
+    segment.set_medium(index_.segment(i).medium);
+    segment.set_capacity_bytes(index_.segment(i).capacity_bytes);
+  }
+  message.set_highest_term_seen(index_.newest_term().value);
+  return result;
+}
+
 LinkOutput MasterLink::OnConnected(absl::Time now) {
   LinkOutput out;
   if (state_ == LinkState::kConnecting) {
-    v1::Register& message = *out.send.emplace_back().mutable_register_();
-    message.mutable_version()->set_major(kWireMajor);
-    message.mutable_version()->set_minor(kWireMinor);
-    message.set_name(identity_.name);
-    message.set_incarnation(identity_.incarnation.value);
-    message.set_host_id(identity_.host_id);
-    message.set_rack(identity_.rack);
-    message.set_tcp_address(identity_.tcp_address);
-    message.set_shm_path(identity_.shm_path);
-    for (size_t i = 0; i < index_.segment_count(); ++i) {
-      v1::Segment& segment = *message.add_segments();
-      segment.set_segment(index_.segment(i).id.value);
-      segment.set_medium(index_.segment(i).medium);
-      segment.set_capacity_bytes(index_.segment(i).capacity_bytes);
-    }
-    message.set_highest_term_seen(index_.newest_term().value);
+    out.send.push_back(Registration());
     EnterState(LinkState::kRegistering);
-    deadline_ = now + options_.register_timeout;
+    patience_ = std::min(choice_.Next(now).patience, options_.register_timeout);
+    deadline_ = now + patience_;
   }
   out.wake_at = WakeAt(now, true);
   return out;
@@ -153,38 +166,42 @@ LinkOutput MasterLink::OnMessage(const v1::MasterMessage& message, absl::Time no
 LinkOutput MasterLink::OnDisconnected(const absl::Status& why, absl::Time now) {
   LinkOutput out;
   if (state_ != LinkState::kWaiting) {
+    EndSearch(out);
     ScheduleRetry(why.ok() ? absl::UnavailableError("the master ended the stream") : why, now);
   }
   out.wake_at = WakeAt(now, true);
   return out;
 }
 
+absl::Status MasterLink::Check(const v1::Registered& registered) const {
+  if (registered.version().major() != kWireMajor) {
+    return MakeError(StatusCode::kFailedPrecondition, ErrorReason::kPeerVersion,
+                     absl::StrCat("the master speaks version ", registered.version().major(),
+                                  ", this node ", kWireMajor),
+                     {.hint = "upgrade the older one"});
+  }
+  if (registered.term() == 0 || registered.term() > kTermMax) {
+    return BadMessage("a session without a possible term");
+  }
+  if (registered.term() < index_.newest_term().value) {
+    return OlderTerm(registered.term(), index_.newest_term());
+  }
+  if (Generation{registered.newest_generation()}.term() > Term{registered.term()}) {
+    return BadMessage("grants of a term to come");
+  }
+  return absl::OkStatus();
+}
+
 void MasterLink::OnRegistered(const v1::Registered& registered, absl::Time now, LinkOutput& out) {
   if (state_ != LinkState::kRegistering) {
     return Drop(BadMessage("registered a second time"), now, out);
   }
-  if (registered.version().major() != kWireMajor) {
-    return Drop(MakeError(StatusCode::kFailedPrecondition, ErrorReason::kPeerVersion,
-                          absl::StrCat("the master speaks version ", registered.version().major(),
-                                       ", this node ", kWireMajor),
-                          {.hint = "upgrade the older one"}),
-                now, out);
-  }
-  if (registered.term() == 0 || registered.term() > kTermMax) {
-    return Drop(BadMessage("a session without a possible term"), now, out);
-  }
-  if (registered.term() < index_.newest_term().value) {
-    return Drop(OlderTerm(registered.term(), index_.newest_term()), now, out);
-  }
-  const Generation newest{registered.newest_generation()};
-  if (newest.term() > Term{registered.term()}) {
-    return Drop(BadMessage("grants of a term to come"), now, out);
-  }
+  if (const absl::Status bad = Check(registered); !bad.ok()) return Drop(bad, now, out);
   takes_lost_parts_ = registered.version().minor() >= kPartsLostMinor;
   // First the term, then the look at what is sealed: no older seal can slip in between.
   term_ = Term{registered.term()};
   RaiseTerm(term_);
-  index_.SetFloor(newest);
+  index_.SetFloor(Generation{registered.newest_generation()});
   metrics_.term.Set(term_.value);
   metrics_.sessions.Increment();
 
@@ -288,7 +305,10 @@ void MasterLink::OnHeartbeatAck(const v1::HeartbeatAck& ack, absl::Time now, Lin
   last_heard_ = now;
   // A master that takes inventories and hangs up must not get one after the other: what it was sent
   // before it had one proves nothing, however late it answers.
-  if (state_ == LinkState::kLive && ack.sequence() > heartbeats_before_live_) failures_ = 0;
+  if (state_ == LinkState::kLive && ack.sequence() > heartbeats_before_live_) {
+    choice_.OnLeader();
+    logged_.clear();
+  }
 }
 
 void MasterLink::TickSession(absl::Time now, bool has_room, LinkOutput& out) {
@@ -299,6 +319,7 @@ void MasterLink::TickSession(absl::Time now, bool has_room, LinkOutput& out) {
     out.send.emplace_back().mutable_heartbeat()->set_sequence(++heartbeats_sent_);
     next_heartbeat_ = now + heartbeat_interval_;
   }
+  TickSearch(now, out);
   if (!has_room) return;
   SendCopyResults(out);
   if (state_ == LinkState::kUploading) return SendInventorySlice(out);
@@ -389,31 +410,40 @@ void MasterLink::SendCopyResults(LinkOutput& out) {
 void MasterLink::Drop(const absl::Status& why, absl::Time now, LinkOutput& out) {
   out.disconnect = true;
   out.send.clear();
+  EndSearch(out);
   ScheduleRetry(why, now);
 }
 
 void MasterLink::ScheduleRetry(const absl::Status& why, absl::Time now) {
-  // Once per cause: a master that is away for an hour is one line.
-  if (why.message() != last_failure_.message()) {
-    logger_.Warn("no link to the master",
-                 {{"master", master_}, {"state", LinkStateName(state_)}, {"why", Describe(why)}});
-  }
+  LogFailure(why);
   last_failure_ = why;
   metrics_.failures.Increment();
-  constexpr int kDoublingsMax = 20;
-  const absl::Duration backoff =
-      std::min(options_.backoff_max,
-               options_.backoff_min * (int64_t{1} << std::min(failures_, kDoublingsMax)));
-  ++failures_;
-  deadline_ = now + backoff * (0.5 + 0.5 * random_.Uniform());
+  if (ReasonOf(why) == ErrorReason::kNotLeader) {
+    choice_.OnNotLeader(DetailOf(why)->leader, now);
+  } else if (ReasonOf(why) == ErrorReason::kPeerUnreachable) {
+    choice_.OnSilent(now);  // of our own making: TimedOut
+  } else {
+    choice_.OnUnreachable(now);
+  }
+  deadline_ = choice_.Next(now).at;
   term_ = Term{};
   copies_.EndSession();
   EnterState(LinkState::kWaiting);
 }
 
+// Once per cause and master: one that is away for an hour is one line.
+void MasterLink::LogFailure(const absl::Status& why) {
+  constexpr size_t kLoggedMax = 16;
+  const std::string cause = absl::StrCat(master_, " ", why.message());
+  if (logged_.size() == kLoggedMax || absl::c_linear_search(logged_, cause)) return;
+  logged_.push_back(cause);
+  logger_.Warn("no link to the master",
+               {{"master", master_}, {"state", LinkStateName(state_)}, {"why", Describe(why)}});
+}
+
 absl::Time MasterLink::WakeAt(absl::Time now, bool has_room) const {
   if (!has_session()) return deadline_;
-  absl::Time wake_at = std::min(next_heartbeat_, last_heard_ + session_timeout_);
+  absl::Time wake_at = std::min({next_heartbeat_, last_heard_ + session_timeout_, SearchAt()});
   if (!has_room) return wake_at;
   if (copies_.has_results()) return now;
   if (state_ == LinkState::kUploading || index_.seal_reports().has_overflowed()) return now;

@@ -4,7 +4,12 @@
 //      ^           |              |                |                     |
 //      +-----------+--------------+----------------+---------------------+   back-off
 //
-// Whoever drives it owns the connection: it passes in what happened, and carries out what is
+// Which of the masters it talks to is LeaderChoice's rule: who does not lead refuses the node, and
+// names the leader. A master that falls silent in a session may be stopped or cut off while another
+// one leads: the node asks the others beside the session, by registering there, and moves to the
+// one that takes it. The session goes on when nobody does, and the master is heard again.
+//
+// Whoever drives it owns the connections: it passes in what happened, and carries out what is
 // returned.
 //
 //   MasterLink link(identity, options, {index, copies, metrics, logger}, Random(seed));
@@ -31,6 +36,7 @@
 #include "absl/time/time.h"
 #include "common/log.h"
 #include "common/random.h"
+#include "common/rpc/leader_choice.h"
 #include "common/types.h"
 #include "moonpool/v1/membership.pb.h"
 #include "storage_node/copy/copy_queue.h"
@@ -50,12 +56,15 @@ struct NodeIdentity {
 };
 
 struct MasterLinkOptions {
-  std::vector<std::string> masters;  // tried in turn; at least one
+  std::vector<std::string> masters;  // at least one
+  // At most; where there are several masters, as long as LeaderChoice has patience.
   absl::Duration connect_timeout = absl::Seconds(5);
   absl::Duration register_timeout = absl::Seconds(5);
-  // Between attempts: doubled each time, and then a random half of it taken off or not.
+  // Between rounds in which all masters were tried: doubled each time, and then a random half of it
+  // taken off or not. While there are masters that do not lead, less: another leads soon.
   absl::Duration backoff_min = absl::Milliseconds(100);
   absl::Duration backoff_max = absl::Seconds(5);
+  absl::Duration election_backoff_max = absl::Milliseconds(200);
   // How long a seal may wait for others to be reported with it.
   absl::Duration seal_report_delay = absl::Milliseconds(5);
   // Of an Inventory or SealReport message; with the longest keys still below gRPC's 4 MiB.
@@ -65,10 +74,19 @@ struct MasterLinkOptions {
 enum class LinkState { kWaiting, kConnecting, kRegistering, kUploading, kLive };
 absl::string_view LinkStateName(LinkState state);  // "waiting", ...
 
-// To be carried out in this order: disconnect, connect, send.
+// A second connection, beside the session's. What comes of it is told by OnAskMessage, OnAskEnded.
+struct LinkAsk {
+  std::string address;
+  v1::NodeMessage registration;  // to be sent at once
+};
+
+// To be carried out in this order: adopt, disconnect, end_ask, connect, ask, send.
 struct LinkOutput {
+  bool adopt = false;  // what was asked is the connection now, and the one before it is dropped
   bool disconnect = false;             // drop the connection; nothing that still comes of it counts
+  bool end_ask = false;                // drop what was asked, likewise
   std::optional<std::string> connect;  // HOST:PORT
+  std::optional<LinkAsk> ask;          // there is none under way
   std::vector<v1::NodeMessage> send;
   // Tick no later than this (and after every input, when there is room again, and when seals pend).
   absl::Time wake_at = absl::InfiniteFuture();
@@ -93,6 +111,9 @@ class MasterLink {
   LinkOutput OnMessage(const v1::MasterMessage& message, absl::Time now);
   // Also for an attempt to connect that failed.
   LinkOutput OnDisconnected(const absl::Status& why, absl::Time now);
+  // From the master that was asked, and when that connection failed or ended.
+  LinkOutput OnAskMessage(const v1::MasterMessage& message, absl::Time now);
+  LinkOutput OnAskEnded(absl::Time now);
 
   LinkState state() const { return state_; }
   // Of the present session; 0 before there is one.
@@ -103,7 +124,11 @@ class MasterLink {
  private:
   bool has_session() const { return state_ >= LinkState::kUploading; }
   void EnterState(LinkState state);
+  void Connect(absl::Time now, LinkOutput& out);
+  v1::NodeMessage Registration() const;
 
+  // Whether it can be a session's beginning; why not.
+  absl::Status Check(const v1::Registered& registered) const;
   void OnRegistered(const v1::Registered& registered, absl::Time now, LinkOutput& out);
   void OnCommand(const v1::Command& command, absl::Time now, LinkOutput& out);
   // nullopt: answered later.
@@ -122,9 +147,17 @@ class MasterLink {
   absl::Status WhyListAnew() const;
   void StartInventory();
 
+  // leader_search.cc: the masters beside the session's.
+  absl::Time SearchAt() const;
+  void TickSearch(absl::Time now, LinkOutput& out);
+  void AskNext(absl::Time now, LinkOutput& out);
+  void MoveTo(const v1::Registered& registered, absl::Time now, LinkOutput& out);
+  void EndSearch(LinkOutput& out);
+
   // Ends the connection from this side, or takes note of its end; the next attempt is scheduled.
   void Drop(const absl::Status& why, absl::Time now, LinkOutput& out);
   void ScheduleRetry(const absl::Status& why, absl::Time now);
+  void LogFailure(const absl::Status& why);
   absl::Time WakeAt(absl::Time now, bool has_room) const;
 
   const NodeIdentity identity_;
@@ -133,14 +166,14 @@ class MasterLink {
   CopyQueue& copies_;
   LinkMetrics& metrics_;
   Logger& logger_;
-  Random random_;
 
   LinkState state_ = LinkState::kWaiting;
   absl::Time deadline_ = absl::InfinitePast();  // of waiting, connecting and registering
-  size_t next_master_ = 0;
-  std::string master_;  // the one we talk to, or try to
-  int failures_ = 0;    // since a session was last seen to work
+  LeaderChoice choice_;
+  std::string master_;       // the one we talk to, or try to
+  absl::Duration patience_;  // with it, until it has registered us
   absl::Status last_failure_;
+  std::vector<std::string> logged_;  // causes, since a session was last seen to work
 
   // The session.
   Term term_;
@@ -154,6 +187,11 @@ class MasterLink {
   absl::Time last_heard_;
   InventoryCursor cursor_;
   absl::Time reports_due_ = absl::InfiniteFuture();
+
+  // While the session's master is silent.
+  std::optional<LeaderChoice> search_;
+  std::string asked_;     // empty: nobody
+  absl::Time search_at_;  // the next is asked; or the one that is asked is given up
 };
 
 }  // namespace moonpool::storage_node

@@ -188,7 +188,6 @@ TEST_F(MasterLinkTest, AMasterOfAnOlderTermIsLeftForTheNext) {
   EXPECT_TRUE(Receive(Registered(7)).disconnect);
   EXPECT_THAT(link_.last_failure(),
               Fails(StatusCode::kFailedPrecondition, ErrorReason::kStaleTerm));
-  now_ = Tick().wake_at;
   EXPECT_EQ(Tick().connect, "b:2");
   link_.OnConnected(now_);
   Receive(Registered(8));
@@ -272,37 +271,43 @@ TEST_F(MasterLinkTest, OddTimesAreReplacedByReasonableOnes) {
 TEST_F(MasterLinkTest, SilentPeersAreTimedOut) {
   LinkOutput out = Tick();
   ASSERT_TRUE(out.connect.has_value());
-  EXPECT_EQ(out.wake_at, now_ + options_.connect_timeout);
-  EXPECT_TRUE(TickAfter(options_.connect_timeout).disconnect);
+  const absl::Duration patience = out.wake_at - now_;
+  EXPECT_LE(patience, absl::Seconds(1)) << "there is another master";
+  EXPECT_TRUE(TickAfter(patience).disconnect);
   Connect();
-  EXPECT_FALSE(TickAfter(options_.register_timeout - absl::Nanoseconds(1)).disconnect);
+  EXPECT_FALSE(TickAfter(patience - absl::Nanoseconds(1)).disconnect);
   EXPECT_TRUE(TickAfter(absl::Nanoseconds(1)).disconnect);
 }
 
-TEST_F(MasterLinkTest, AttemptsBackOffWithJitterAndAreLoggedOncePerCause) {
+TEST_F(MasterLinkTest, RoundsBackOffWithJitterAndAreLoggedOncePerCause) {
   absl::Duration longest = absl::ZeroDuration();
-  for (int attempt = 0; attempt < 12; ++attempt) {
-    while (!Tick().connect.has_value()) now_ = Tick().wake_at;
-    const LinkOutput out = link_.OnDisconnected(absl::UnavailableError("refused"), now_);
+  for (int round = 0; round < 12; ++round) {
+    LinkOutput out;
+    for (int master = 0; master < 2; ++master) {
+      while (!Tick().connect.has_value()) now_ = Tick().wake_at;
+      out = link_.OnDisconnected(absl::UnavailableError("refused"), now_);
+    }
     const absl::Duration expected =
-        std::min(options_.backoff_max, options_.backoff_min * (1 << attempt));
+        std::min(options_.backoff_max, options_.backoff_min * (1 << round));
     EXPECT_GE(out.wake_at - now_, expected / 2);
     EXPECT_LE(out.wake_at - now_, expected);
     longest = std::max(longest, out.wake_at - now_);
   }
   EXPECT_GT(longest, options_.backoff_max / 2);
-  EXPECT_THAT(log_.lines(), SizeIs(1));
+  EXPECT_THAT(log_.lines(), SizeIs(2));
   // A session that works starts over.
   GoLive();
   TickAfter(kHeartbeat);
   AckAll();
+  link_.OnDisconnected(absl::UnavailableError("gone"), now_);
+  ASSERT_TRUE(Tick().connect.has_value()) << "the other one, at once";
   const LinkOutput out = link_.OnDisconnected(absl::UnavailableError("gone"), now_);
   EXPECT_LE(out.wake_at - now_, options_.backoff_min);
 }
 
-TEST_F(MasterLinkTest, AMasterThatHangsUpAfterEachInventoryIsNotHammered) {
+TEST_F(MasterLinkTest, MastersThatHangUpAfterEachInventoryAreNotHammered) {
   absl::Duration wait;
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 16; ++i) {
     GoLive();
     Receive(Ack(1));  // of the heartbeat that went out with the registration
     wait = link_.OnDisconnected(absl::UnavailableError("gone"), now_).wake_at - now_;

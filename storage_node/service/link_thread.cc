@@ -73,7 +73,8 @@ void LinkThread::Run() {
     const absl::Duration wait = std::min(wake_at - clock_.Now(), kRoundMax);
     for (StreamEvent& event : events_->Take(std::max(wait, absl::ZeroDuration()))) Handle(event);
   }
-  ReleaseStream();
+  Release(session_);
+  Release(ask_);
   EndStreams();
 }
 
@@ -91,63 +92,85 @@ void LinkThread::EndStreams() {
 }
 
 void LinkThread::Handle(StreamEvent& event) {
-  const bool is_present = event.stream == stream_id_;
+  const bool is_session = event.stream == session_.id;
+  Line* const line = is_session ? &session_ : event.stream == ask_.id ? &ask_ : nullptr;
   switch (event.kind) {
     case StreamEvent::Kind::kMessage:
-      if (stream_ == nullptr || !is_present) return;
-      owes_read_ = true;
-      CarryOut(link_->OnMessage(event.message, clock_.Now()));
+      if (line == nullptr || line->stream == nullptr) return;
+      line->owes_read = true;
+      CarryOut(is_session ? link_->OnMessage(event.message, clock_.Now())
+                          : link_->OnAskMessage(event.message, clock_.Now()));
       break;
     case StreamEvent::Kind::kWritten:
-      if (is_present && unwritten_ > 0) --unwritten_;
+      if (line != nullptr && line->unwritten > 0) --line->unwritten;
       break;
     case StreamEvent::Kind::kBroken:
       // Why comes with its end, which comes once we let go.
-      if (is_present && stream_ != nullptr) {
-        std::exchange(stream_, nullptr)->Release(/*is_broken=*/true);
+      if (line != nullptr && line->stream != nullptr) {
+        std::exchange(line->stream, nullptr)->Release(/*is_broken=*/true);
       }
       return;
     case StreamEvent::Kind::kEnded:
       streams_.erase(event.stream);
-      if (is_present) CarryOut(link_->OnDisconnected(event.status, clock_.Now()));
+      if (line == nullptr) return;
+      *line = {};
+      CarryOut(is_session ? link_->OnDisconnected(event.status, clock_.Now())
+                          : link_->OnAskEnded(clock_.Now()));
       return;
   }
-  if (stream_ != nullptr && owes_read_ && unwritten_ < kUnwrittenForRead) {
-    owes_read_ = false;
-    stream_->ReadNext();
-  }
+  ReadOn(session_);
+  ReadOn(ask_);
 }
 
 void LinkThread::CarryOut(LinkOutput out) {
-  if (out.disconnect) {
-    ReleaseStream();
-    ++stream_id_;  // what still comes of it is nobody's
+  if (out.adopt) {
+    Release(session_);
+    session_ = std::exchange(ask_, {});
   }
+  if (out.disconnect) Release(session_);
+  if (out.end_ask) Release(ask_);
   if (out.connect.has_value()) {
-    ReleaseStream();
-    unwritten_ = 0;
-    owes_read_ = false;
-    auto stream = std::make_unique<SessionStream>(++stream_id_, *out.connect, events_);
-    stream_ = stream.get();
-    streams_.emplace(stream_id_, std::move(stream));
-    stream_->Start();
+    Release(session_);
+    Open(*out.connect, session_);
     // The stream takes messages at once and breaks when there is no connection.
     LinkOutput first = link_->OnConnected(clock_.Now());
     for (v1::NodeMessage& message : first.send) out.send.push_back(std::move(message));
   }
-  for (v1::NodeMessage& message : out.send) {
-    if (stream_ == nullptr) break;
-    ++unwritten_;
-    stream_->Write(std::move(message));
+  if (out.ask.has_value()) {
+    Release(ask_);
+    Open(out.ask->address, ask_);
+    Write(std::move(out.ask->registration), ask_);
   }
+  for (v1::NodeMessage& message : out.send) Write(std::move(message), session_);
 }
 
-void LinkThread::ReleaseStream() {
-  if (stream_ == nullptr) return;
-  std::exchange(stream_, nullptr)->Release(/*is_broken=*/false);
+void LinkThread::Open(const std::string& address, Line& line) {
+  auto stream = std::make_unique<SessionStream>(++last_id_, address, events_);
+  line = {.id = last_id_, .stream = stream.get()};
+  streams_.emplace(last_id_, std::move(stream));
+  line.stream->Start();
 }
 
-bool LinkThread::HasRoom() const { return stream_ != nullptr && unwritten_ < kUnwrittenForRoom; }
+void LinkThread::Write(v1::NodeMessage message, Line& line) {
+  if (line.stream == nullptr) return;
+  ++line.unwritten;
+  line.stream->Write(std::move(message));
+}
+
+void LinkThread::ReadOn(Line& line) {
+  if (line.stream == nullptr || !line.owes_read || line.unwritten >= kUnwrittenForRead) return;
+  line.owes_read = false;
+  line.stream->ReadNext();
+}
+
+void LinkThread::Release(Line& line) {
+  if (line.stream != nullptr) line.stream->Release(/*is_broken=*/false);
+  line = {};
+}
+
+bool LinkThread::HasRoom() const {
+  return session_.stream != nullptr && session_.unwritten < kUnwrittenForRoom;
+}
 
 void LinkThread::Publish() {
   absl::MutexLock lock(&mutex_);

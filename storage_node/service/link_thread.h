@@ -46,11 +46,22 @@ class LinkThread {
   bool is_live() const;
 
  private:
+  // A stream from its start until it is given up; its last event may come later.
+  struct Line {
+    uint64_t id = 0;                  // 0: none
+    SessionStream* stream = nullptr;  // until it is released
+    size_t unwritten = 0;             // messages given to it and not yet written
+    bool owes_read = false;           // ReadNext is put off until there is room
+  };
+
   void Run();
   void Handle(StreamEvent& event);
   void CarryOut(LinkOutput out);
-  // Gives up the present stream, if any.
-  void ReleaseStream();
+  void Open(const std::string& address, Line& line);
+  static void Write(v1::NodeMessage message, Line& line);
+  static void ReadOn(Line& line);
+  // Gives up its stream, if any; what still comes of it is nobody's.
+  static void Release(Line& line);
   // Waits for the ends of all streams, not for ever.
   void EndStreams();
   bool HasRoom() const;
@@ -65,10 +76,9 @@ class LinkThread {
 
   // Of the thread alone.
   absl::flat_hash_map<uint64_t, std::unique_ptr<SessionStream>> streams_;  // until their kEnded
-  SessionStream* stream_ = nullptr;  // the present one, until it is released
-  uint64_t stream_id_ = 0;           // of the newest
-  size_t unwritten_ = 0;             // messages given to it and not yet written
-  bool owes_read_ = false;           // ReadNext is put off until there is room
+  uint64_t last_id_ = 0;
+  Line session_;
+  Line ask_;  // beside it
 
   mutable absl::Mutex mutex_;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -124,6 +124,45 @@ TEST_F(LinkThreadTest, TheNextMasterIsTriedWhenOneIsAway) {
   EXPECT_THAT(log_.lines(), ::testing::Contains(HasSubstr("no link to the master master=" + gone)));
 }
 
+TEST_F(LinkThreadTest, TheLeaderThatIsNamedIsFollowed) {
+  FakeMaster leader(/*term=*/2);
+  FakeMaster standby;
+  standby.Refuse(leader.address());
+  StartLink({standby.address()});
+  EXPECT_TRUE(leader.WaitFor(IsComplete));
+  EXPECT_EQ(thread_->Describe(), "live in term 2");
+}
+
+TEST_F(LinkThreadTest, WhileItsMasterIsSilentAnotherOneIsMovedTo) {
+  ASSERT_THAT(pool_.Put(Gen(1, 1), At(0, 128), "a"), IsOk());
+  FakeMaster former(/*term=*/1, /*session_timeout_ms=*/600'000);
+  FakeMaster next(/*term=*/2);
+  next.Refuse(former.address());
+  StartLink({former.address(), next.address()});
+  ASSERT_TRUE(former.WaitFor(
+      [](const v1::NodeMessage& message) { return message.heartbeat().sequence() == 3; }));
+  former.set_answers_heartbeats(false);
+  // Until it leads it is asked, and the session goes on.
+  EXPECT_TRUE(next.WaitForCount(3, IsRegister));
+  EXPECT_TRUE(thread_->is_live());
+  next.Lead();
+  EXPECT_TRUE(next.WaitFor(IsComplete));
+  EXPECT_TRUE(next.WaitFor(
+      [](const v1::NodeMessage& message) { return message.heartbeat().sequence() == 3; }));
+  EXPECT_EQ(thread_->Describe(), "live in term 2");
+  EXPECT_FALSE(former.WaitForCount(2, IsRegister, absl::ZeroDuration()));
+}
+
+TEST_F(LinkThreadTest, StopsWhileItAsks) {
+  FakeMaster former(/*term=*/1, /*session_timeout_ms=*/600'000);
+  FakeMaster silent;
+  silent.Ignore();
+  former.set_answers_heartbeats(false);
+  StartLink({former.address(), silent.address()});
+  EXPECT_TRUE(silent.WaitFor(IsRegister));
+  thread_->Stop();
+}
+
 TEST_F(LinkThreadTest, StopsWhateverItIsDoing) {
   std::string gone;
   {

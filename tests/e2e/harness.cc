@@ -1,6 +1,5 @@
 #include "tests/e2e/harness.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -9,27 +8,14 @@
 #include <fstream>
 #include <sstream>
 
-#include "bench/replay/content.h"
-#include "common/clock.h"
 #include "common/error.h"
 
 namespace moonpool::e2e {
 namespace {
 
-constexpr int kPollMillis = 5;
 constexpr absl::Duration kCliTimeout = absl::Seconds(50);
 
 }  // namespace
-
-bool Eventually(const std::function<bool()>& predicate) {
-  const SteadyClock clock;
-  const absl::Time deadline = clock.Now() + kPatience;
-  while (!predicate()) {
-    if (clock.Now() >= deadline) return false;
-    poll(nullptr, 0, kPollMillis);
-  }
-  return true;
-}
 
 TempDir::TempDir() : path_(testing::TempDir() + "moonpool-e2e-XXXXXX") {
   EXPECT_NE(mkdtemp(path_.data()), nullptr);
@@ -116,16 +102,6 @@ CliResult Pool::Cli(std::vector<std::string> args, const std::string& input,
                     const std::string& output_path) const {
   args.insert(args.begin(), {"--master", master()});
   return RunCli(std::move(args), input, output_path);
-}
-
-std::vector<std::byte> ContentOf(const std::string& key, size_t size) {
-  std::vector<std::byte> bytes(size);
-  replay::FillContent(key, absl::MakeSpan(bytes));
-  return bytes;
-}
-
-bool HoldsContentOf(const std::string& key, absl::Span<const std::byte> bytes) {
-  return replay::CountWrongBytes(key, bytes) == 0;
 }
 
 }  // namespace moonpool::e2e

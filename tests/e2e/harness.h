@@ -1,24 +1,23 @@
 // End-to-end tests: real processes on loopback, on free ports, in directories of their own.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/time/time.h"
 #include "cli/dev_cluster/dev_cluster.h"
 #include "gtest/gtest.h"
 #include "moonpool/client.h"
 #include "nlohmann/json.hpp"
+#include "tests/harness/content.h"
+#include "tests/harness/wait.h"
 
 namespace moonpool::e2e {
 
-// How long anything may take before a test gives up on it.
-inline constexpr absl::Duration kPatience = absl::Seconds(20);
-
-// True as soon as `predicate` is; false when it never was within kPatience.
-bool Eventually(const std::function<bool()>& predicate);
+using harness::ContentOf;
+using harness::Eventually;
+using harness::HoldsContentOf;
+using harness::kPatience;
 
 // A directory that goes with the test.
 class TempDir {
@@ -72,10 +71,6 @@ void StopInPlace(const dev::ChildProcess& child);
 
 // Where the programs under test lie.
 std::string ProgramDir();
-
-// Bytes that belong to a key and to no other one.
-std::vector<std::byte> ContentOf(const std::string& key, size_t size);
-bool HoldsContentOf(const std::string& key, absl::Span<const std::byte> bytes);
 
 std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const std::string& bytes);

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
 #include "moonpool/client.h"
-#include "tests/e2e/harness.h"
+#include "tests/harness/content.h"
 
 int main(int argc, char** argv) {
   using namespace moonpool;
@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
   }
   for (size_t i = 0;; ++i) {
     const std::string key = absl::StrCat(argv[2], i);
-    const std::vector<std::byte> value = e2e::ContentOf(key, size);
+    const std::vector<std::byte> value = harness::ContentOf(key, size);
     std::printf("putting %zu\n", i);
     std::fflush(stdout);
     const absl::Status put = (*client)->Put(key, value);

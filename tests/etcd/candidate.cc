@@ -51,9 +51,10 @@ int Run(const std::string& endpoint, const std::string& prefix, const std::strin
     std::fprintf(stderr, "%s\n", Describe(etcd.status()).c_str());
     return 1;
   }
+  Leadership leadership;
   ElectionThread election(
       std::make_unique<Election>(ElectionOptions{.prefix = prefix, .address = address},
-                                 Random(EntropySeed()), metrics, logger),
+                                 Random(EntropySeed()), leadership, metrics, logger),
       **etcd, clock, SayEvent);
   election.Start();
   Reign seen;

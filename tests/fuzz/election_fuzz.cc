@@ -174,8 +174,12 @@ class Scene {
   std::vector<uint64_t> answered_;
   metrics::Registry registry_;
   ElectionMetrics metrics_{registry_};
-  Election election_{
-      {.prefix = "/t", .address = "a:1", .lease = kLease}, Random(1), metrics_, Logger::Null()};
+  Leadership leadership_;
+  Election election_{{.prefix = "/t", .address = "a:1", .lease = kLease},
+                     Random(1),
+                     leadership_,
+                     metrics_,
+                     Logger::Null()};
 };
 
 }  // namespace

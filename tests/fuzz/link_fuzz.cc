@@ -10,7 +10,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "common/config/host_port.h"
 #include "common/error.h"
 #include "common/log.h"
 #include "common/rpc/status_proto.h"
@@ -40,7 +42,7 @@ class Scene {
   ~Scene() { pool_.index().DetachViewer(&viewer_); }
 
   void Step() {
-    switch (feed_.Below(17)) {
+    switch (feed_.Below(19)) {
       case 0: return Connected();
       case 1: return CarryOut(link_.OnDisconnected(Failure(), now_));
       case 2: return Tell(Registered());
@@ -53,8 +55,10 @@ class Scene {
       case 9: return Pin();
       case 10: now_ += absl::Milliseconds(feed_.Number() & 0xffff); return;
       case 11: return Tick();
-      case 12: return Tell(Copy());
-      case 13: return CarryOutACopy();
+      case 12: return TellAsked();
+      case 13: return CarryOut(link_.OnAskEnded(now_));
+      case 14: return Tell(Copy());
+      case 15: return CarryOutACopy();
       default: return Put();
     }
   }
@@ -64,6 +68,7 @@ class Scene {
     viewer_.Release();
     pinned_extent_ = {};
     CarryOut(link_.OnDisconnected(absl::UnavailableError("the master has gone"), now_));
+    MP_CHECK(!is_asking_, "the question outlives the session");
     while (link_.state() != LinkState::kConnecting) {
       now_ = std::max(now_, link_.Tick(now_, /*has_room=*/true).wake_at);
     }
@@ -96,6 +101,16 @@ class Scene {
       Take(message.seal_report().parts());
     }
     if (out.disconnect) MP_CHECK(link_.state() == LinkState::kWaiting, "still in a session");
+    if (out.adopt || out.end_ask) MP_CHECK(std::exchange(is_asking_, false), "nobody was asked");
+    if (out.adopt) MP_CHECK(link_.state() == LinkState::kUploading, "moved to no session");
+    for (const std::string& address :
+         {out.connect.value_or("a:1"), out.ask.has_value() ? out.ask->address : "a:1"}) {
+      MP_CHECK(ParseHostPort(address).ok(), "a master at no address", address);
+    }
+    if (out.ask.has_value()) {
+      MP_CHECK(!std::exchange(is_asking_, true), "a second one is asked");
+      MP_CHECK(out.ask->registration.has_register_(), "asked without a word");
+    }
     const Term newest = pool_.index().newest_term();
     MP_CHECK(newest >= newest_seen_ && newest.value <= kTermMax, "an impossible term");
     MP_CHECK(link_.term() <= newest, "the session is ahead of the pool");
@@ -147,6 +162,16 @@ class Scene {
     CarryOut(out);
     CheckPool();
   }
+  // The master that is asked beside the session, if any.
+  void TellAsked() {
+    const LinkOutput out = link_.OnAskMessage(feed_.OneIn(2)   ? Registered()
+                                              : feed_.OneIn(8) ? Free()
+                                                               : Refused(),
+                                              now_);
+    if (out.adopt) MP_CHECK(is_asking_, "moved to a master that was not asked");
+    CarryOut(out);
+    CheckPool();
+  }
   void TellBytes() {
     const absl::string_view bytes = feed_.Bytes();
     v1::MasterMessage message;
@@ -180,7 +205,13 @@ class Scene {
   }
   v1::MasterMessage Refused() {
     v1::MasterMessage message;
-    StatusToProto(Failure(), message.mutable_refused()->mutable_status());
+    const std::string leader = feed_.OneIn(2)   ? std::string(feed_.Bytes())
+                               : feed_.OneIn(2) ? "b:2"
+                                                : absl::StrCat("m", feed_.Below(9), ":1");
+    StatusToProto(feed_.OneIn(2) ? Failure()
+                                 : MakeError(absl::StatusCode::kFailedPrecondition,
+                                             ErrorReason::kNotLeader, "no", {.leader = leader}),
+                  message.mutable_refused()->mutable_status());
     return message;
   }
   v1::MasterMessage HeartbeatAck() {
@@ -322,6 +353,7 @@ class Scene {
                    {.masters = {"a:1", "b:2"}, .parts_per_message = kPartsPerMessage},
                    {pool_.index(), copies_, link_metrics_, Logger::Null()},
                    Random(1)};
+  bool is_asking_ = false;
   Term newest_seen_;
   uint32_t puts_ = 0;
   std::map<Extent, Part> parts_;  // sealed, and neither freed nor overwritten

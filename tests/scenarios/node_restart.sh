@@ -5,12 +5,5 @@
 #
 #   tests/scenarios/node_restart.sh [BUILD_DIR] [OBJECTS] [BYTES]
 set -eu
-cd "$(dirname "$0")/../.."
-build=${1:-build/release}
-if [ ! -x "$build/bin/node-restart" ]; then
-  echo "node_restart: no $build/bin/node-restart; the release preset builds no tests: use build/dev" >&2
-  exit 2
-fi
-folder=$(mktemp -d /dev/shm/moonpool-node-restart-XXXXXX)
-trap 'rm -rf "$folder"' EXIT
-"$build/bin/node-restart" "$folder" "${@:2}"
+. "$(dirname "$0")/run.sh"
+run node-restart /dev/shm "$@"

@@ -13,15 +13,13 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "tests/history/values.h"
 
 namespace moonpool::sim {
 
-// The bytes of one put attempt: its id, and a stream that only this id and key give.
-std::vector<std::byte> ValueOf(const std::string& key, uint64_t attempt, size_t size);
-// The attempt that wrote these bytes; 0 when they are nobody's (or torn). An empty value is
-// attempt-less: kEmptyValue.
-inline constexpr uint64_t kEmptyValue = UINT64_MAX;
-uint64_t AttemptOf(const std::string& key, absl::Span<const std::byte> bytes);
+using history::AttemptOf;
+using history::kEmptyValue;
+using history::ValueOf;
 
 // What the run may excuse: faults that were injected, and bounds that were set.
 struct Excuses {

@@ -65,6 +65,12 @@ void FakeMaster::StartPut(const v1::PutKey& put, uint64_t request_id, uint32_t r
     result->set_existing_generation(live->second.generation);
     return;
   }
+  if (starts_without_nodes > 0) {
+    --starts_without_nodes;
+    StatusToProto(MakeError(absl::StatusCode::kUnavailable, ErrorReason::kNoNodes, "none is up"),
+                  result->mutable_status());
+    return;
+  }
   const auto granted = granted_.find(put.key());
   const auto repeated = by_request_.find({request_id, put.key()});
   if (granted != granted_.end() &&
@@ -94,7 +100,7 @@ FakeMaster::Object FakeMaster::Place(const v1::PutKey& put, uint32_t replicas) {
   }
   Object object = {.key = put.key(),
                    .size_bytes = put.size_bytes(),
-                   .generation = Generation::Of(Term{1}, ++counter_).value,
+                   .generation = Generation::Of(term_, ++counter_).value,
                    .handle = counter_ + 100,
                    .replicas = {}};
   const size_t rotation = placement.empty() ? Checksum(put.key()) % candidates.size() : 0;
@@ -130,12 +136,16 @@ absl::StatusOr<v1::CommitPutsResponse> FakeMaster::CommitPuts(const v1::CommitPu
   });
 }
 
+bool FakeMaster::IsNamedBy(const v1::CommitPut& put, const Object& object) {
+  return object.generation == put.generation() && object.handle == put.handle();
+}
+
 absl::Status FakeMaster::CommitOne(const v1::CommitPut& put) {
   for (const auto& [key, object] : live_) {
-    if (object.generation == put.generation()) return absl::OkStatus();
+    if (IsNamedBy(put, object)) return absl::OkStatus();
   }
   for (auto& [key, object] : granted_) {
-    if (object.generation != put.generation()) continue;
+    if (!IsNamedBy(put, object)) continue;
     Object committed = object;
     committed.replicas.clear();
     for (size_t i = 0; i < object.replicas.size(); ++i) {
@@ -262,6 +272,25 @@ void FakeMaster::CommitBySeal(const std::string& key) {
   if (found == granted_.end()) return;
   live_[key] = found->second;
   granted_.erase(found);
+}
+
+void FakeMaster::ChangeLeader() {
+  absl::MutexLock lock(&mutex_);
+  const auto is_sealed = [this](const Object& object) {
+    const Generation generation{object.generation};
+    return std::all_of(object.replicas.begin(), object.replicas.end(), [&](const auto& replica) {
+      return std::all_of(replica.parts().begin(), replica.parts().end(), [&](const auto& part) {
+        return nodes_.all()[part.node_id() - 1]->Holds(generation);
+      });
+    });
+  };
+  for (auto& [key, object] : granted_) {
+    if (is_sealed(object)) live_[key] = std::move(object);
+  }
+  granted_.clear();
+  by_request_.clear();
+  ++term_.value;
+  for (auto& [key, object] : live_) object.handle = ++counter_ + 100;
 }
 
 Generation FakeMaster::GenerationOf(const std::string& key) const {

@@ -26,8 +26,7 @@ struct FakeMasterFault {
   bool is_applied = false;  // the call takes effect, and its answer is lost
 };
 
-// Thread-safe, but `on_call`, `placement`, `fingerprint` and `stripe_bytes` are set while no call
-// runs.
+// Thread-safe, but what is public data is set while no call runs.
 class FakeMaster final : public MasterStub {
  public:
   FakeMaster(FakeNodes& nodes, FakeClock& clock) : nodes_(nodes), clock_(clock) {}
@@ -41,6 +40,7 @@ class FakeMaster final : public MasterStub {
   std::string fingerprint;    // what OpenNamespace answers; empty: what it was asked with
   uint64_t stripe_bytes = 0;  // parts of this size, on different nodes; 0: one part
   unsigned version_major = 1;
+  int starts_without_nodes = 0;  // the next ones are refused with NO_NODES
 
   // What the master may do by itself.
   void Evict(const std::string& key);
@@ -48,6 +48,9 @@ class FakeMaster final : public MasterStub {
   std::vector<std::string> NodesOf(const std::string& key) const;
   // The seal report of a node arrives (R3): the grant is committed.
   void CommitBySeal(const std::string& key);
+  // Another master leads: it knows no grants and no requests, adopts what was sealed under them,
+  // and has handles of its own.
+  void ChangeLeader();
 
   int calls(absl::string_view method) const;
   int calls() const;
@@ -93,6 +96,7 @@ class FakeMaster final : public MasterStub {
   void StartPut(const v1::PutKey& put, uint64_t request_id, uint32_t replicas,
                 v1::PutResult* result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Object Place(const v1::PutKey& put, uint32_t replicas) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static bool IsNamedBy(const v1::CommitPut& put, const Object& object);
   absl::Status CommitOne(const v1::CommitPut& put) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status MissOf(const std::string& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drop(const std::string& key, ErrorReason why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -112,6 +116,7 @@ class FakeMaster final : public MasterStub {
   std::vector<uint64_t> request_ids_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::AbortPut> aborts_ ABSL_GUARDED_BY(mutex_);
   uint32_t counter_ ABSL_GUARDED_BY(mutex_) = 0;
+  Term term_ ABSL_GUARDED_BY(mutex_) = Term{1};
 };
 
 }  // namespace moonpool::client

@@ -52,8 +52,9 @@ enum class Path {
 };
 
 struct ClientOptions {
-  // host:port; at least one; the first that answers serves. With several, one that has a call and
-  // gives no sign of life for two seconds, or its share of the call's time, is passed over.
+  // host:port; at least one. The one that leads serves; the others say which it is, also when it is
+  // not named here. With several, one that has a call and gives no sign of life for a second, or
+  // its share of the call's time, is passed over.
   std::vector<std::string> masters = {};
   // Keys of two namespaces have nothing to do with each other. "default" is always there, without a
   // fingerprint; any other one is made by the first client that names it with a fingerprint.
@@ -70,9 +71,10 @@ struct ClientOptions {
   absl::Duration timeout = absl::Seconds(10);  // of calls that give none
   // While no master can be reached, Connect and all calls that need one try again, with growing
   // pauses, until their timeout: an outage that is shorter (a restart) costs time and no call. All
-  // of that is idempotent. False: they are UNAVAILABLE after about a second (two per master where
-  // one takes calls and gives no sign of life), for those who would rather compute the bytes than
-  // wait; a put whose bytes are written waits for its outcome all the same.
+  // of that is idempotent, and so is a put that goes on under another leader. False: they are
+  // UNAVAILABLE after about a second, or four while masters elect their leader, for those who would
+  // rather compute the bytes than wait; a put whose bytes are written waits for its outcome all the
+  // same.
   bool wait_for_master = true;
   size_t location_cache_entries = 1 << 16;
   // Of the *Async forms: threads, and calls that may wait for one (more: RESOURCE_EXHAUSTED).

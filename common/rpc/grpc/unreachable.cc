@@ -36,4 +36,11 @@ absl::Status NoMasterAnswers(const std::vector<std::string>& tried) {
                    {.hint = "is moonpool-master running there?"});
 }
 
+absl::Status NoMasterLeads(const std::vector<std::string>& tried) {
+  return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kNotLeader,
+                   absl::StrCat("no master leads: ", absl::StrJoin(tried, ", ")),
+                   {.hint = "masters elect another leader within seconds; do they reach etcd, and "
+                            "do you reach all of them?"});
+}
+
 }  // namespace moonpool

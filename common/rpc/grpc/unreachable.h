@@ -19,4 +19,7 @@ std::string DescribeUnreachable(absl::string_view address, absl::string_view grp
 // made of each.
 absl::Status NoMasterAnswers(const std::vector<std::string>& tried);
 
+// UNAVAILABLE, NOT_LEADER: "no master leads: A (follows), B (connection refused)".
+absl::Status NoMasterLeads(const std::vector<std::string>& tried);
+
 }  // namespace moonpool

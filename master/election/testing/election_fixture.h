@@ -86,8 +86,12 @@ class ElectionTest : public ::testing::Test {
   metrics::Registry registry_;
   ElectionMetrics metrics_{registry_};
   FakeEtcd etcd_;
-  Election election_{
-      {.prefix = "/t", .address = "a:1", .lease = kLease}, Random(1), metrics_, log_.logger()};
+  Leadership leadership_;
+  Election election_{{.prefix = "/t", .address = "a:1", .lease = kLease},
+                     Random(1),
+                     leadership_,
+                     metrics_,
+                     log_.logger()};
   std::vector<std::pair<ElectionCall, absl::Time>> calls_;
   std::vector<ElectionEvent> events_;
   absl::Time wake_at_;

@@ -49,9 +49,11 @@ bool ElectionWorld::Run(absl::Duration duration) {
 void ElectionWorld::Boot(size_t machine) {
   Machine& m = *machines_[machine];
   ++m.life;
+  m.election.reset();
+  m.leadership = std::make_unique<Leadership>();
   m.election =
       std::make_unique<Election>(ElectionOptions{.prefix = "/t", .address = Address(machine)},
-                                 Random(random_.Next()), metrics_, log_.logger());
+                                 Random(random_.Next()), *m.leadership, metrics_, log_.logger());
   At(now_, [this, machine, life = m.life] {
     On(machine, life,
        [this, machine] { Drive(machine, machines_[machine]->election->Tick(LocalNow(machine))); });

@@ -73,6 +73,7 @@ class ElectionWorld {
  private:
   struct Machine {
     absl::Duration offset;  // of its clock
+    std::unique_ptr<Leadership> leadership;
     std::unique_ptr<Election> election;
     uint64_t life = 0;  // one more with each process
     bool is_paused = false;

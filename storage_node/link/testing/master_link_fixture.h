@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/error.h"
+#include "common/rpc/status_proto.h"
 #include "common/testing/test_logger.h"
 #include "common/version.h"
 #include "storage_node/link/master_link.h"
@@ -43,6 +45,14 @@ inline v1::MasterMessage Free(uint64_t command_id, uint32_t term,
   command.set_term(term);
   command.mutable_free();
   for (const Generation g : generations) command.mutable_free()->add_generations(g.value);
+  return message;
+}
+
+inline v1::MasterMessage NotLeader(const std::string& leader) {
+  v1::MasterMessage message;
+  StatusToProto(MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kNotLeader,
+                          "this master does not lead", {.leader = leader}),
+                message.mutable_refused()->mutable_status());
   return message;
 }
 

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/error.h"
+#include "common/rpc/status_proto.h"
 #include "common/version.h"
 #include "moonpool/v1/membership.grpc.pb.h"
 
@@ -44,12 +47,13 @@ class FakeMaster final : public v1::MembershipService::Service {
   bool WaitFor(const std::function<bool(const v1::NodeMessage&)>& matches) {
     return WaitForCount(1, matches);
   }
-  bool WaitForCount(int count, const std::function<bool(const v1::NodeMessage&)>& matches) {
+  bool WaitForCount(int count, const std::function<bool(const v1::NodeMessage&)>& matches,
+                    absl::Duration within = absl::Seconds(10)) {
     const auto has_come = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return std::count_if(received_.begin(), received_.end(), matches) >= count;
     };
     absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithTimeout(absl::Condition(&has_come), absl::Seconds(10));
+    return mutex_.AwaitWithTimeout(absl::Condition(&has_come), within);
   }
 
   // Over the present session.
@@ -61,6 +65,11 @@ class FakeMaster final : public v1::MembershipService::Service {
     absl::MutexLock lock(&mutex_);
     answers_heartbeats_ = answers;
   }
+  // From now on who registers is refused: another one leads, there.
+  void Refuse(const std::string& leader) { SetRole({.leads = false, .leader = leader}); }
+  // Or not answered.
+  void Ignore() { SetRole({.leads = false, .leader = std::nullopt}); }
+  void Lead() { SetRole({}); }
   // Cuts the present session off.
   void EndSession() {
     absl::MutexLock lock(&mutex_);
@@ -84,11 +93,26 @@ class FakeMaster final : public v1::MembershipService::Service {
   }
 
  private:
+  struct Role {
+    bool leads = true;
+    std::optional<std::string> leader = {};
+  };
+  void SetRole(const Role& role) {
+    absl::MutexLock lock(&mutex_);
+    role_ = role;
+  }
+
   void Answer(const v1::NodeMessage& message, Stream& stream) {
     v1::MasterMessage answer;
     absl::MutexLock lock(&mutex_);
     received_.push_back(message);
-    if (message.has_register_()) {
+    if (message.has_register_() && !role_.leads) {
+      if (!role_.leader.has_value()) return;
+      StatusToProto(MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kNotLeader,
+                              "another one leads", {.leader = *role_.leader}),
+                    answer.mutable_refused()->mutable_status());
+      stream.Write(answer);
+    } else if (message.has_register_()) {
       v1::Registered& registered = *answer.mutable_registered();
       registered.mutable_version()->set_major(kWireMajor);
       registered.mutable_version()->set_minor(kWireMinor);
@@ -108,6 +132,7 @@ class FakeMaster final : public v1::MembershipService::Service {
   int port_ = 0;
   absl::Mutex mutex_;
   std::vector<v1::NodeMessage> received_ ABSL_GUARDED_BY(mutex_);
+  Role role_ ABSL_GUARDED_BY(mutex_);
   bool answers_heartbeats_ ABSL_GUARDED_BY(mutex_) = true;
   Stream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
   grpc::ServerContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
