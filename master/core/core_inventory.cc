@@ -127,7 +127,7 @@ void CoreState::TakeUp(const ReportedPart& reported) {
     objects.ForEachPart(slot, [&](const StoredPart& stored) {
       is_known = is_known || SamePlace(stored, ToStored(part));
     });
-    if (is_known && node.seen != nullptr) node.seen->insert(slot);
+    if (is_known) NoteSeen(slot, ToStored(part));
     if (objects[slot].state == ObjectState::kGranted) {
       // Of a replica that the grant has lost, since its node was away.
       is_known ? ReportOfGrant(slot, part) : Disown(slot, part.node);
@@ -324,6 +324,30 @@ void CoreState::WishAsReported(SlotIndex slot, const ReportedPart& part) {
   keeper.Weigh(slot);
 }
 
+void CoreState::NoteSeen(SlotIndex slot, const StoredPart& part) {
+  NodeRecord& node = nodes[part.node];
+  if (node.seen == nullptr) return;
+  node.seen->Insert(slot);
+  if (objects.PartsOf(slot).size() > 1) NotePlace(part);
+}
+
+void CoreState::NotePlace(const StoredPart& part) {
+  NodeRecord& node = nodes[part.node];
+  if (node.seen != nullptr) node.seen->InsertPlace(part.segment, part.offset);
+}
+
+bool CoreState::HasSeen(SlotIndex slot, NodeIndex index) const {
+  const NodeRecord& node = nodes[index];
+  if (node.seen == nullptr || !node.seen->Contains(slot)) return false;
+  if (objects.PartsOf(slot).size() == 1) return true;
+  bool has_all = true;
+  objects.ForEachPart(slot, [&](const StoredPart& part) {
+    has_all =
+        has_all && (part.node != index || node.seen->ContainsPlace(part.segment, part.offset));
+  });
+  return has_all;
+}
+
 bool CoreState::AddReplica(SlotIndex slot, StoredParts parts) {
   bool is_used[kMaxReplicas] = {};
   objects.ForEachPart(slot, [&](const StoredPart& part) { is_used[part.replica] = true; });
@@ -332,11 +356,15 @@ bool CoreState::AddReplica(SlotIndex slot, StoredParts parts) {
   const bool is_its_own = !is_used[parts[0].replica];
   const auto number =
       is_its_own ? parts[0].replica : static_cast<uint8_t>(unused - std::begin(is_used));
+  // From now on it has several, and the places count.
+  objects.ForEachPart(slot, [&](const StoredPart& part) {
+    if (HasSeen(slot, part.node)) NotePlace(part);
+  });
   for (StoredPart& part : parts) {
     part.replica = number;
     namespaces[objects[slot].name_space].live_bytes += ExtentAllocator::Rounded(part.length);
-    NodeRecord& node = nodes[part.node];
-    if (node.seen != nullptr) node.seen->insert(slot);
+    NoteSeen(slot, part);
+    NotePlace(part);
   }
   Attach(slot, std::move(parts), ByteUse::kLive);
   objects[slot].is_parked = false;

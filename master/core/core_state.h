@@ -245,6 +245,10 @@ struct CoreState {
   // What an older master granted had at least as many replicas as the highest number says. No more
   // is known of the wish of its writer.
   void WishAsReported(SlotIndex slot, const ReportedPart& part);
+  // The part's node has named it since it came back; all parts of the object that it is to have.
+  void NoteSeen(SlotIndex slot, const StoredPart& part);
+  void NotePlace(const StoredPart& part);
+  bool HasSeen(SlotIndex slot, NodeIndex index) const;
   // Under the number that the parts name, if no other replica has it. False: the object has as many
   // replicas as there may be.
   bool AddReplica(SlotIndex slot, StoredParts parts);

@@ -150,7 +150,7 @@ void CoreState::SweepNodes(absl::Time now, uint32_t* work) {
     }
     while (node.is_usable() && *work > 0 && node.unswept > 0) {
       const SlotIndex slot = node.parts[node.unswept - 1];
-      if (objects[slot].state == ObjectState::kGranted || node.seen->contains(slot)) {
+      if (objects[slot].state == ObjectState::kGranted || HasSeen(slot, index)) {
         --node.unswept;
       } else {
         LoseReplicas(slot, index, now);  // the node does not have it any more

@@ -17,6 +17,7 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -37,17 +38,23 @@ using BytesByUse = std::array<uint64_t, 4>;
 // A host or rack by number; equal names have equal numbers. 0: none was named.
 using LabelId = uint32_t;
 
-// A set of slots: a bit for each.
-class SlotSet {
+// What one node has named of its parts: a bit for each object, and of those that have several parts
+// the places, since some may be there and others not.
+class SeenParts {
  public:
-  void insert(SlotIndex slot) {
+  void Insert(SlotIndex slot) {
     if (slot >= bits_.size()) bits_.resize(slot + slot / 4 + 64);
     bits_[slot] = true;
   }
-  bool contains(SlotIndex slot) const { return slot < bits_.size() && bits_[slot]; }
+  void InsertPlace(uint32_t segment, uint64_t offset) { places_.insert({segment, offset}); }
+  bool Contains(SlotIndex slot) const { return slot < bits_.size() && bits_[slot]; }
+  bool ContainsPlace(uint32_t segment, uint64_t offset) const {
+    return places_.contains({segment, offset});
+  }
 
  private:
   std::vector<bool> bits_;
+  absl::flat_hash_set<std::pair<uint32_t, uint64_t>> places_;
 };
 
 struct NodeSegment {
@@ -79,10 +86,10 @@ struct NodeRecord {
   // The object of each part that stands here; the part knows its position.
   ChunkedVector<SlotIndex> parts;
 
-  // While the inventory of a node that has come back is read: the objects that it names, or that
-  // became live since. When it is complete the others are dropped: parts[0, unswept) are still to
+  // While the inventory of a node that has come back is read: what it names, or that became live
+  // since. When it is complete the others are dropped: parts[0, unswept) are still to
   // be looked at then.
-  std::unique_ptr<SlotSet> seen;
+  std::unique_ptr<SeenParts> seen;
   size_t unswept = 0;
 
   std::unique_ptr<LostParts> lost;  // damaged parts that are not found yet
