@@ -75,6 +75,29 @@ TEST(Lost, TheOtherPartsOfItAreForgotten) {
   EXPECT_EQ(pool.Status().used_bytes, 0u);
 }
 
+// The report was lost with its session, and the inventory names what is left.
+TEST(Lost, ANodeThatReturnsWithSomePartsOfAnObjectDoesNotHaveIt) {
+  constexpr uint64_t kPayload = kBlock - kPartHeaderBytes;
+  CopyPool pool({.max_lease = absl::Seconds(10), .leased_fraction = 1.0, .min_part_bytes = 1024});
+  pool.AddNodes(1, 4 * kBlock);
+  for (const char* key : {"k0", "k1", "k2", "k3"}) ASSERT_THAT(pool.Put(key, kPayload), IsOk());
+  for (const char* key : {"k1", "k3"}) pool.Get(key, absl::Seconds(9));
+  for (const char* key : {"k0", "k2"}) ASSERT_THAT(pool.Remove(key).status, IsOk());
+  pool.PutSealed("large", 2 * kPayload);  // into two holes
+  const LocateOutcome found = pool.Get("large");
+  const auto& parts = found.location.replicas[0].parts;
+  ASSERT_EQ(parts.size(), 2u);
+  FakeNode& node = *pool.nodes[0];
+  for (size_t lost = 0; lost < 2; ++lost) {
+    if (lost == 1) node.Forget(parts[1].extent);
+    pool.Disconnect(node);
+    pool.Connect(node);
+    pool.Advance(absl::Seconds(1));
+    EXPECT_EQ(pool.Get("large").status.ok(), lost == 0);
+    EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+  }
+}
+
 TEST(Lost, AGrantLosesItsReplicaToo) {
   CopyPool pool;
   pool.AddNodes(2, 100 * kBlock);
