@@ -3,12 +3,9 @@
 #include <arpa/inet.h>
 #include <grpcpp/grpcpp.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,13 +14,13 @@
 #include "common/status_macros.h"
 #include "common/unique_fd.h"
 #include "etcd/rpc.grpc.pb.h"
+#include "tests/harness/etcd_server.h"
 
 namespace moonpool::etcd_tests {
 namespace {
 
 namespace pb = etcdserverpb;
 
-constexpr int kPollMillis = 5;
 // Somebody else may take the port between its choice and its use.
 constexpr int kPortAttempts = 10;
 
@@ -38,28 +35,7 @@ uint16_t FreePort() {
   return ntohs(address.sin_port);
 }
 
-// True: something accepts connections there.
-bool Accepts(const std::string& endpoint) {
-  const UniqueFd probe(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const size_t colon = endpoint.rfind(':');
-  address.sin_port = htons(static_cast<uint16_t>(std::stoi(endpoint.substr(colon + 1))));
-  return connect(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-}
-
 }  // namespace
-
-bool Eventually(const std::function<bool()>& predicate) {
-  const SteadyClock clock;
-  const absl::Time deadline = clock.Now() + kPatience;
-  while (!predicate()) {
-    if (clock.Now() >= deadline) return false;
-    poll(nullptr, 0, kPollMillis);
-  }
-  return true;
-}
 
 absl::StatusOr<master::EtcdAnswer> Ask(master::Etcd& etcd, master::EtcdRequest request,
                                        absl::Duration timeout) {
@@ -76,13 +52,7 @@ absl::StatusOr<master::EtcdAnswer> Ask(master::Etcd& etcd, master::EtcdRequest r
   return result;
 }
 
-std::string EtcdProcess::WhyNot() {
-  const std::string program = MOONPOOL_ETCD_PROGRAM;
-  if (program.empty() || !std::filesystem::exists(program)) {
-    return "etcd is not installed (package etcd-server); what needs a real one is not tested";
-  }
-  return "";
-}
+std::string EtcdProcess::WhyNot() { return harness::WhyNoEtcd(); }
 
 std::unique_ptr<EtcdProcess> EtcdProcess::Start(EtcdProcessOptions options) {
   std::unique_ptr<EtcdProcess> etcd(new EtcdProcess(std::move(options)));
@@ -97,36 +67,12 @@ std::unique_ptr<EtcdProcess> EtcdProcess::Start(EtcdProcessOptions options) {
 }
 
 absl::Status EtcdProcess::Launch() {
-  const std::string url = absl::StrCat(options_.cert.empty() ? "http://" : "https://", endpoint_);
-  // A cluster of one never calls a peer: any address will do.
-  const std::string peer = "http://127.0.0.1:1";
-  std::vector<std::string> args = {absl::StrCat("--data-dir=", dir_.path(), "/data"),
-                                   absl::StrCat("--listen-client-urls=", url),
-                                   absl::StrCat("--advertise-client-urls=", url),
-                                   "--listen-peer-urls=http://127.0.0.1:0",
-                                   absl::StrCat("--initial-advertise-peer-urls=", peer),
-                                   absl::StrCat("--initial-cluster=default=", peer),
-                                   "--unsafe-no-fsync",
-                                   "--bcrypt-cost=4",
-                                   "--logger=zap",
-                                   "--log-outputs=stderr"};
-  if (!options_.cert.empty()) {
-    args.push_back(absl::StrCat("--cert-file=", options_.cert));
-    args.push_back(absl::StrCat("--key-file=", options_.key));
-  }
-  if (!options_.ca.empty()) {
-    args.push_back("--client-cert-auth");
-    args.push_back(absl::StrCat("--trusted-ca-file=", options_.ca));
-  }
-  ASSIGN_OR_RETURN(process_, dev::ChildProcess::Start({.name = "etcd",
-                                                       .program = MOONPOOL_ETCD_PROGRAM,
-                                                       .args = std::move(args),
-                                                       .log_path = dir_.path() + "/log",
-                                                       .output_path = dir_.path() + "/out"}));
-  const bool is_up = Eventually([this] { return !process_->running() || Accepts(endpoint_); });
-  if (is_up && process_->running()) return absl::OkStatus();
-  return absl::UnavailableError(process_->running() ? dev::TailOfFile(dir_.path() + "/log", 20)
-                                                    : process_->DescribeEnd());
+  ASSIGN_OR_RETURN(process_, harness::StartEtcd({.folder = dir_.path(),
+                                                 .endpoint = endpoint_,
+                                                 .cert = options_.cert,
+                                                 .key = options_.key,
+                                                 .ca = options_.ca}));
+  return absl::OkStatus();
 }
 
 void EtcdProcess::Kill() {

@@ -9,7 +9,6 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,14 +20,12 @@
 #include "common/testing/temp_dir.h"
 #include "common/testing/test_logger.h"
 #include "master/etcd/etcd_client.h"
+#include "tests/harness/wait.h"
 
 namespace moonpool::etcd_tests {
 
-// How long anything may take before a test gives up on it.
-inline constexpr absl::Duration kPatience = absl::Seconds(20);
-
-// True as soon as `predicate` is; false when it never was within kPatience.
-bool Eventually(const std::function<bool()>& predicate);
+using harness::Eventually;
+using harness::kPatience;
 
 // Blocks until the call has ended.
 absl::StatusOr<master::EtcdAnswer> Ask(master::Etcd& etcd, master::EtcdRequest request,

@@ -14,6 +14,10 @@ bool IsRead(const Record& record) {
   return (record.op == Op::kGet || record.op == Op::kView) && record.outcome == Outcome::kDone;
 }
 
+// Of what was seen before a call, so much is looked at. What excuses the step from the last one
+// also excuses all longer ones, but for calls that overlap.
+constexpr size_t kLookBack = 8;
+
 // From one key's records, in the order in which they were begun, what they say about each other.
 class KeyChecker {
  public:
@@ -24,6 +28,7 @@ class KeyChecker {
         excuses_(excuses),
         violations_(violations) {
     for (const Record* record : records_) {
+      if (record->op == Op::kRemove) removals_.push_back(record);
       if (record->op != Op::kPut) continue;
       puts_.emplace(record->value, record);
       replicas_ = std::min(replicas_, record->replicas);
@@ -36,8 +41,8 @@ class KeyChecker {
       CheckAlone(*record);
       if (IsRead(*record)) CheckRead(*record);
       CheckReturned(*record);
-      if (record->outcome == Outcome::kAbsent && record->op != Op::kRemove) CheckAbsent(*record);
     }
+    CheckAbsences();
     CheckChanges();
   }
 
@@ -55,13 +60,16 @@ class KeyChecker {
                        [&](const Interval& interval) { return interval.meets(begin, end); });
   }
 
-  // As many nodes lost their bytes as there were replicas.
+  // As many nodes lost replicas as there were, and the last one did not come back.
   bool MayBeLost(absl::Time begin, absl::Time end) const {
     std::set<uint32_t> nodes;
+    bool is_for_good = false;
     for (const Loss& loss : excuses_.losses) {
-      if (loss.when.meets(begin, end)) nodes.insert(loss.node);
+      if (!loss.when.meets(begin, end)) continue;
+      nodes.insert(loss.node);
+      is_for_good = is_for_good || loss.is_for_good;
     }
-    return nodes.size() >= replicas_;
+    return is_for_good && nodes.size() >= replicas_;
   }
 
   // When a removal can no longer take effect.
@@ -72,8 +80,8 @@ class KeyChecker {
   }
 
   bool MayBeRemoved(absl::Time begin, absl::Time end) const {
-    return std::any_of(records_.begin(), records_.end(), [&](const Record* record) {
-      return record->op == Op::kRemove && record->invoked <= end && EndOf(*record) >= begin;
+    return std::any_of(removals_.begin(), removals_.end(), [&](const Record* removal) {
+      return removal->invoked <= end && EndOf(*removal) >= begin;
     });
   }
 
@@ -115,63 +123,93 @@ class KeyChecker {
     }
   }
 
-  // The latest confirmed removal before `record` covers every put that had ended when it began.
+  // Of the removals that were confirmed before a call the one that was begun last takes the most:
+  // all puts that had ended by then.
+  const Record* LastRemovalBefore(const Record& record) const {
+    for (auto removal = removals_.rbegin(); removal != removals_.rend(); ++removal) {
+      if ((*removal)->outcome == Outcome::kDone && (*removal)->returned < record.invoked) {
+        return *removal;
+      }
+    }
+    return nullptr;
+  }
+
   void CheckReturned(const Record& record) {
     const bool is_seen =
         IsRead(record) || (record.op == Op::kExists && record.outcome == Outcome::kDone);
-    if (!is_seen) return;
-    for (const Record* removal : records_) {
-      if (removal->op != Op::kRemove || removal->outcome != Outcome::kDone ||
-          removal->returned >= record.invoked) {
+    const Record* removal = is_seen ? LastRemovalBefore(record) : nullptr;
+    if (removal == nullptr) return;
+    const auto is_taken = [&](const Record& put) { return put.returned < removal->invoked; };
+    if (!IsRead(record)) {
+      const bool may_exist = std::any_of(puts_.begin(), puts_.end(), [&](const auto& entry) {
+        return !is_taken(*entry.second) && entry.second->invoked <= record.returned;
+      });
+      if (may_exist) return;
+      Report("returned", "a key is said to exist, and all that was put had been removed",
+             {removal, &record});
+      return;
+    }
+    const auto put = puts_.find(record.value);
+    if (put == puts_.end() || !is_taken(*put->second)) return;
+    Report("returned", "a value was read after it had been removed",
+           {put->second, removal, &record});
+  }
+
+  // Calls `each` with what was seen before a call and does not overlap it, latest first.
+  template <typename Each>
+  static void LookBack(const std::vector<const Record*>& seen, const Record& record, Each each) {
+    auto end = std::upper_bound(
+        seen.begin(), seen.end(), record.invoked,
+        [](absl::Time time, const Record* other) { return time < other->invoked; });
+    for (size_t looked = 0; end != seen.begin() && looked < kLookBack;) {
+      const Record& before = **--end;
+      if (before.returned > record.invoked || &before == &record) continue;
+      ++looked;
+      each(before);
+    }
+  }
+
+  void CheckAbsences() {
+    if (excuses_.evicts) return;
+    std::vector<const Record*> evidence;
+    for (const Record* record : records_) {
+      if (IsEvidence(*record)) evidence.push_back(record);
+    }
+    for (const Record* record : records_) {
+      const Record& absent = *record;
+      if (absent.outcome != Outcome::kAbsent || absent.op == Op::kRemove ||
+          IsDisturbed(absent.invoked, absent.returned)) {
         continue;
       }
-      const auto is_covered = [&](const Record& put) { return put.returned < removal->invoked; };
-      if (IsRead(record)) {
-        const auto put = puts_.find(record.value);
-        if (put == puts_.end() || !is_covered(*put->second)) continue;
-        Report("returned", "a value was read after it had been removed",
-               {put->second, removal, &record});
-      } else if (std::all_of(puts_.begin(), puts_.end(), [&](const auto& entry) {
-                   return is_covered(*entry.second) || entry.second->invoked > record.returned;
-                 })) {
-        Report("returned", "a key is said to exist, and all that was put had been removed",
-               {removal, &record});
-      }
+      LookBack(evidence, absent, [&](const Record& before) {
+        const bool is_excused = MayBeRemoved(before.invoked, absent.returned) ||
+                                MayBeLost(BornAt(before), absent.returned);
+        if (!is_excused) {
+          Report("missing", "what was there is absent, and nothing took it", {&before, &absent});
+        }
+      });
     }
   }
 
-  void CheckAbsent(const Record& absent) {
-    if (excuses_.evicts || IsDisturbed(absent.invoked, absent.returned)) return;
-    for (const Record* before : records_) {
-      if (!IsEvidence(*before) || before->returned > absent.invoked) continue;
-      const bool is_excused = MayBeRemoved(before->invoked, absent.returned) ||
-                              MayBeLost(BornAt(*before), absent.returned);
-      if (!is_excused) {
-        Report("missing", "what was there is absent, and nothing took it", {before, &absent});
-      }
-    }
-  }
-
-  // Values that were seen one after the other, neither call overlapping the other.
+  // Values that were seen one after the other.
   void CheckChanges() {
     if (excuses_.evicts) return;
     std::vector<const Record*> seen;
     for (const Record* record : records_) {
       if (NamesItsValue(*record)) seen.push_back(record);
     }
-    for (size_t i = 0; i < seen.size(); ++i) {
-      for (size_t j = i + 1; j < seen.size(); ++j) {
-        const Record& first = *seen[i];
-        const Record& second = *seen[j];
-        if (first.value == second.value || first.returned > second.invoked) continue;
-        const bool is_excused = IsDisturbed(first.invoked, second.returned) ||
+    for (const Record* record : seen) {
+      const Record& second = *record;
+      LookBack(seen, second, [&](const Record& first) {
+        const bool is_excused = first.value == second.value ||
+                                IsDisturbed(first.invoked, second.returned) ||
                                 MayBeRemoved(first.invoked, second.returned) ||
                                 MayBeLost(BornAt(first), second.returned);
         if (!is_excused) {
           Report("changed", "one value followed another, and nothing took the first",
                  {&first, &second});
         }
-      }
+      });
     }
   }
 
@@ -180,6 +218,7 @@ class KeyChecker {
   const Excuses& excuses_;
   std::vector<Violation>& violations_;
   std::map<uint64_t, const Record*> puts_;  // by value
+  std::vector<const Record*> removals_;
   uint32_t replicas_ = UINT32_MAX;
   absl::Time first_put_ = absl::InfiniteFuture();
   std::set<std::string> reported_;

@@ -30,10 +30,13 @@ struct Interval {
   bool meets(absl::Time begin, absl::Time end) const { return from <= end && begin <= to; }
 };
 
-// Bytes that a node had are gone: its memory was lost, or it was given up.
+// A node no longer has what it had.
 struct Loss {
   uint32_t node = 0;
   Interval when = {};
+  // False: it was away for so long that it was given up. It comes back with what only it had, but
+  // no longer counts as the second holder of anything.
+  bool is_for_good = true;
 };
 
 // What happened to the pool, as who did it knows.

@@ -169,6 +169,22 @@ TEST_F(CheckerTest, LossesCountFromThePutOn) {
   EXPECT_THAT(Rules(), IsEmpty());
 }
 
+TEST_F(CheckerTest, ANodeThatWasGivenUpBringsBackWhatOnlyItHad) {
+  Put(1, 1, 2);
+  excuses_.losses = {{.node = 0, .when = From(3, 3), .is_for_good = false}};
+  Miss(5, 6);
+  EXPECT_THAT(Rules(), ElementsAre("missing"));
+}
+
+TEST_F(CheckerTest, ANodeThatWasGivenUpIsNoSecondHolder) {
+  replicas_ = 2;
+  Put(1, 1, 2);
+  excuses_.losses = {{.node = 0, .when = From(3, 3), .is_for_good = false},
+                     {.node = 1, .when = From(4, 4)}};
+  Miss(5, 6);
+  EXPECT_THAT(Rules(), IsEmpty());
+}
+
 TEST_F(CheckerTest, ALossBeforeThePutTakesNothing) {
   excuses_.losses = {{.node = 0, .when = From(1, 2)}};
   Put(1, 3, 4);
