@@ -28,6 +28,7 @@ std::string LeaderIn(const absl::Status& status) {
 struct Stream {
   std::unique_ptr<NodeSession> session;
   std::vector<v1::MasterMessage> received;
+  int pokes = 0;
 
   void Drain() {
     while (auto message = session->TakeMessage()) received.push_back(*std::move(message));
@@ -78,7 +79,7 @@ class ReignsTest : public ::testing::Test {
     streams.push_back(std::make_unique<Stream>());
     Stream& stream = *streams.back();
     Handlers& handlers = *reigns.Admit(now)->handlers;
-    stream.session = *handlers.OpenSession([] {}, now);
+    stream.session = *handlers.OpenSession([&stream] { ++stream.pokes; }, now);
     v1::NodeMessage message;
     v1::Register* out = message.mutable_register_();
     FillVersion(out->mutable_version());
@@ -256,15 +257,24 @@ TEST_F(ReignsTest, WithoutALeaseNobodyIsAdmittedAndWithItTheSameReignGoesOn) {
   EXPECT_EQ(reigns.Admit(now)->handlers, handlers);
 }
 
-TEST_F(ReignsTest, AShortSilenceIsNotSaidToNodes) {
+TEST_F(ReignsTest, AShortSilenceIsNothingButSilenceToNodes) {
   Lead(Reign{5}, Term{2});
   Stream& node = Join("n1");
   now += kLease;
-  AdvanceSlowly(options.session_timeout / 2);
-  leadership.Extend(now + kLease);
-  Advance(absl::Milliseconds(20));
+  AdvanceSlowly(options.session_timeout / 4);
+  v1::NodeMessage heartbeat;
+  heartbeat.mutable_heartbeat()->set_sequence(7);
+  reigns.Find(Reign{5})->OnNodeMessage(*node.session, heartbeat, now);
+  AdvanceSlowly(options.session_timeout / 4);
   node.Drain();
-  EXPECT_THAT(node.received, IsEmpty());
+  EXPECT_THAT(node.received, IsEmpty()) << "not even an acknowledgement";
+  leadership.Extend(now + kLease);
+  const int pokes = node.pokes;
+  Advance(absl::Milliseconds(20));
+  EXPECT_GT(node.pokes, pokes);
+  node.Drain();
+  ASSERT_THAT(node.received, SizeIs(1));
+  EXPECT_EQ(node.received[0].heartbeat_ack().sequence(), 7u);
   EXPECT_FALSE(node.session->is_finished());
 }
 
