@@ -37,7 +37,7 @@ constexpr int kCannotRun = 2;
 constexpr absl::Duration kWholeMax = absl::Seconds(30);
 // Clients keep clear of a peer that failed them for a second; what was lost on the way is sent
 // again after pauses that grow.
-constexpr absl::Duration kSettling = absl::Seconds(3);
+constexpr absl::Duration kSettling = absl::Seconds(7);
 constexpr absl::Duration kCalm = absl::Milliseconds(1500);
 constexpr absl::Duration kLook = absl::Milliseconds(50);
 constexpr size_t kRoundsPerCheck = 5;
