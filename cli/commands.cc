@@ -12,6 +12,7 @@ void AddAllCommands(CLI::App& app, Session& session) {
   AddExistsCommand(app, session);
   AddRmCommand(app, session);
   AddWhyCommand(app, session);
+  AddDrainCommand(app, session);
   AddForgetCommand(app, session);
   AddReplayCommand(app, session);
   AddBenchCommand(app, session);

@@ -14,6 +14,7 @@ void AddGetCommand(CLI::App& app, Session& session);
 void AddExistsCommand(CLI::App& app, Session& session);
 void AddRmCommand(CLI::App& app, Session& session);
 void AddWhyCommand(CLI::App& app, Session& session);
+void AddDrainCommand(CLI::App& app, Session& session);
 void AddForgetCommand(CLI::App& app, Session& session);
 void AddReplayCommand(CLI::App& app, Session& session);
 void AddBenchCommand(CLI::App& app, Session& session);

@@ -2,7 +2,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
+#include "cli/drain_text.h"
 #include "cli/output/table.h"
+#include "cli/output/wrap.h"
 #include "common/config/units.h"
 #include "common/error.h"
 #include "common/human_duration.h"
@@ -21,24 +23,29 @@ Json ToJson(const v1::NodeStatus& node) {
                         {"capacity_bytes", segment.capacity_bytes()},
                         {"largest_free_bytes", segment.largest_free_bytes()}});
   }
-  return {{"name", node.address().name()},
-          {"node_id", node.address().node_id()},
-          {"incarnation", absl::StrFormat("%016x", node.address().incarnation())},
-          {"host_id", node.address().host_id()},
-          {"rack", node.rack()},
-          {"tcp_address", node.address().tcp_address()},
-          {"shm_path", node.address().shm_path()},
-          {"up", node.up()},
-          {"inventory_complete", node.inventory_complete()},
-          {"parts", node.parts()},
-          {"used_bytes", node.used_bytes()},
-          {"capacity_bytes", node.capacity_bytes()},
-          {"last_heard_ms", node.last_heard_ms()},
-          {"segments", segments}};
+  Json json = {{"name", node.address().name()},
+               {"node_id", node.address().node_id()},
+               {"incarnation", absl::StrFormat("%016x", node.address().incarnation())},
+               {"host_id", node.address().host_id()},
+               {"rack", node.rack()},
+               {"tcp_address", node.address().tcp_address()},
+               {"shm_path", node.address().shm_path()},
+               {"up", node.up()},
+               {"inventory_complete", node.inventory_complete()},
+               {"parts", node.parts()},
+               {"used_bytes", node.used_bytes()},
+               {"capacity_bytes", node.capacity_bytes()},
+               {"last_heard_ms", node.last_heard_ms()},
+               {"copies", node.copies()},
+               {"segments", segments}};
+  if (node.has_drain()) json["drain"] = DrainToJson(node);
+  return json;
 }
 
 std::string StateOf(const v1::NodeStatus& node) {
+  if (node.has_drain() && node.drain().parts_left() == 0) return "drained";
   if (!node.up()) return "down";
+  if (node.has_drain() && node.inventory_complete()) return "draining";
   return node.inventory_complete() ? "up" : "joining";
 }
 
@@ -73,6 +80,10 @@ void PrintText(const v1::ListNodesResponse& list) {
     return;
   }
   table.Print(stdout);
+  for (const v1::NodeStatus& node : list.nodes()) {
+    if (!node.has_drain()) continue;
+    std::printf("%s: %s\n", Printable(node.address().name()).c_str(), Describe(node).c_str());
+  }
 }
 
 int Run(const Session& session) {

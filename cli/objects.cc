@@ -57,6 +57,7 @@ Json ToJson(const v1::ObjectEntry& object) {
           {"nodes", std::vector<std::string>(object.nodes().begin(), object.nodes().end())},
           {"parts", object.parts()},
           {"replicas", object.replicas()},
+          {"wished_replicas", object.wished_replicas()},
           {"parent", KeyToText(object.parent())},
           {"children", object.children()},
           {"leased", object.leased()},
@@ -65,6 +66,14 @@ Json ToJson(const v1::ObjectEntry& object) {
 
 std::string Age(const v1::ObjectEntry& object) {
   return HumanDuration(DurationFromMs(object.age_ms()));
+}
+
+// "2", or "1 of 2" while one is missing, or more than the writer asked for.
+std::string Replicas(const v1::ObjectEntry& object) {
+  const bool is_as_wished =
+      object.wished_replicas() == 0 || object.replicas() == object.wished_replicas();
+  return is_as_wished ? absl::StrCat(object.replicas())
+                      : absl::StrCat(object.replicas(), " of ", object.wished_replicas());
 }
 
 void PrintText(const Listing& listing) {
@@ -82,9 +91,8 @@ void PrintText(const Listing& listing) {
     table.AddRow({KeyToText(object.key()), HumanBytes(object.size_bytes()), Age(object),
                   absl::StrJoin(object.nodes(), ","),
                   object.parent().empty() ? "-" : KeyToText(object.parent()),
-                  absl::StrCat(object.parts()), absl::StrCat(object.replicas()),
-                  absl::StrCat(object.children()), object.leased() ? "yes" : "no",
-                  ToString(Generation{object.generation()})});
+                  absl::StrCat(object.parts()), Replicas(object), absl::StrCat(object.children()),
+                  object.leased() ? "yes" : "no", ToString(Generation{object.generation()})});
   }
   if (table.empty()) {
     std::puts("no objects");

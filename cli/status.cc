@@ -14,11 +14,22 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json TotalsToJson(const v1::Totals& totals) {
-  return {{"puts_started", totals.puts_started()}, {"puts_committed", totals.puts_committed()},
-          {"puts_refused", totals.puts_refused()}, {"puts_aborted", totals.puts_aborted()},
-          {"keys_located", totals.keys_located()}, {"keys_missed", totals.keys_missed()},
-          {"evicted", totals.evicted()},           {"evicted_bytes", totals.evicted_bytes()},
-          {"removed", totals.removed()},           {"lost", totals.lost()}};
+  return {{"puts_started", totals.puts_started()},
+          {"puts_committed", totals.puts_committed()},
+          {"puts_refused", totals.puts_refused()},
+          {"puts_aborted", totals.puts_aborted()},
+          {"keys_located", totals.keys_located()},
+          {"keys_missed", totals.keys_missed()},
+          {"evicted", totals.evicted()},
+          {"evicted_bytes", totals.evicted_bytes()},
+          {"removed", totals.removed()},
+          {"lost", totals.lost()},
+          {"copies_started", totals.copies_started()},
+          {"copies_done", totals.copies_done()},
+          {"copies_failed", totals.copies_failed()},
+          {"copied_bytes", totals.copied_bytes()},
+          {"replicas_trimmed", totals.replicas_trimmed()},
+          {"parts_damaged", totals.parts_damaged()}};
 }
 
 Json ToJson(const v1::GetStatusResponse& status) {
@@ -43,6 +54,9 @@ Json ToJson(const v1::GetStatusResponse& status) {
           {"eviction_policy", status.eviction_policy()},
           {"adopted_objects", status.adopted_objects()},
           {"takeover_ms", status.takeover_ms()},
+          {"short_objects", status.short_objects()},
+          {"copies_in_flight", status.copies_in_flight()},
+          {"copies_waiting", status.copies_waiting()},
           {"namespaces", namespaces},
           {"totals", TotalsToJson(status.totals())}};
 }
@@ -83,6 +97,14 @@ void PrintText(const v1::GetStatusResponse& status) {
   fields.Add("gone",
              absl::StrFormat("%d evicted (%s), %d removed, %d lost with nodes", totals.evicted(),
                              HumanBytes(totals.evicted_bytes()), totals.removed(), totals.lost()));
+  if (status.short_objects() + totals.copies_started() > 0) {
+    fields.Add(
+        "replicas",
+        absl::StrFormat("%d objects have fewer than asked for; %d being copied; %d copied "
+                        "(%s), %d failed",
+                        status.short_objects(), status.copies_in_flight(), totals.copies_done(),
+                        HumanBytes(totals.copied_bytes()), totals.copies_failed()));
+  }
   fields.Print(stdout);
   Table table({{"namespace", Align::kLeft, Fit::kShrink},
                {"objects", Align::kRight},

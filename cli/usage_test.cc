@@ -29,6 +29,7 @@ std::string Complaint(const std::vector<std::string>& words) {
   AddObjectsCommand(app, session);
   AddReplayCommand(app, session);
   AddForgetCommand(app, session);
+  AddDrainCommand(app, session);
   std::vector<const char*> argv = {"moonpool"};
   for (const std::string& word : words) argv.push_back(word.c_str());
   const auto parsed = ParseCommandLine(app, static_cast<int>(argv.size()), argv.data());
@@ -110,6 +111,9 @@ TEST(Usage, NamesAreChecked) {
               HasSubstr("NODE: \"\\x1b[31m\" is no name for a node"));
   EXPECT_THAT(Complaint({"forget", ""}), HasSubstr("NODE: the value is empty"));
   EXPECT_EQ(Complaint({"forget", "node-2"}), "");
+  EXPECT_EQ(Complaint({"drain", "node-2", "--wait", "--longest", "1h"}), "");
+  EXPECT_THAT(Complaint({"drain", "node-2", "--wait", "--cancel"}), HasSubstr("--cancel"));
+  EXPECT_THAT(Complaint({"drain", "node-2", "--longest", "1h"}), HasSubstr("--wait"));
 }
 
 TEST(Usage, AnErrorHasNoControlCharacters) {

@@ -50,7 +50,8 @@ Json ToJson(const std::string& key, const v1::WhyResponse& why) {
                {"children", why.children()},
                {"lease_ms", why.lease_ms()},
                {"ago_ms", why.ago_ms()},
-               {"adopted", why.adopted()}};
+               {"adopted", why.adopted()},
+               {"wished_replicas", why.wished_replicas()}};
   if (!why.policy().empty()) json["policy"] = why.policy();
   return json;
 }

@@ -114,6 +114,29 @@ void DescribeNodes(MasterOptions& options, ConfigTable& table) {
                  "A command without a result is repeated after this time.");
 }
 
+void DescribeReplicas(CoreOptions& core, ConfigTable& table) {
+  table.Group("Replicas");
+  table.Bytes("repair.bandwidth", &core.copy_bandwidth, {kMiB, kTiB},
+              "Bytes per second that a node gives and takes in copies between nodes: for replicas "
+              "that were lost, nodes that are drained, and objects that are hot.");
+  table.Int("repair.parallel", &core.copies_per_node, {1, 4096},
+            "Parts that a node gives and takes at the same time.");
+  table.Duration("repair.timeout", &core.copy_timeout, kShort,
+                 "How long a copy may take, and eight times what the bandwidth says.");
+  table.Duration("repair.retry", &core.copy_retry, kShort,
+                 "A copy that failed, or found no room, is tried again after this time.");
+  table.Int("hot.reads", &core.hot_reads, {1, 1 << 30},
+            "An object that is read so often within --hot-window gets another replica.");
+  table.Duration("hot.window", &core.hot_window, kShort,
+                 "An object is hot no more after three of these without a read.");
+  table.Int("hot.max-replicas", &core.hot_max_replicas, {0, kMaxReplicas - 1},
+            "Replicas that a hot object has at most beside those that its writer asked for. 0: "
+            "none.");
+  table.Duration("node.ramp", &core.node_ramp, {absl::ZeroDuration(), absl::Hours(24)},
+                 "Time in which a node that comes empty grows to its full share of the puts, while "
+                 "others have room.");
+}
+
 void DescribeLimits(MasterOptions& options, ConfigTable& table) {
   CoreOptions& core = options.core;
   HandlersOptions& handlers = options.handlers;
@@ -165,6 +188,7 @@ void Describe(MasterOptions& options, ConfigTable& table) {
   DescribeElection(options, table);
   DescribePool(options.core, table);
   DescribeNodes(options, table);
+  DescribeReplicas(options.core, table);
   DescribeLimits(options, table);
 }
 

@@ -49,5 +49,47 @@ TEST_F(OptionsTest, SessionsOutlastALateHeartbeat) {
               Fails(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument));
 }
 
+TEST_F(OptionsTest, AMasterThatIsElectedSaysWhereOthersCallIt) {
+  const auto is_refused = Fails(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument);
+  EXPECT_FALSE(options_.is_elected());
+  ASSERT_THAT(Parse({"--etcd-endpoints=10.0.0.7:2379,10.0.0.8:2379"}), IsOk());
+  EXPECT_TRUE(options_.is_elected());
+  EXPECT_THAT(Validate(options_), IsOk());
+  ASSERT_THAT(Parse({"--listen=0.0.0.0:7400"}), IsOk());
+  EXPECT_THAT(Validate(options_), is_refused);
+  EXPECT_THAT(DetailOf(Validate(options_))->hint, HasSubstr("--advertise"));
+  ASSERT_THAT(Parse({"--advertise=0.0.0.0:7400"}), IsOk());
+  EXPECT_THAT(Validate(options_), is_refused);
+  ASSERT_THAT(Parse({"--advertise=10.0.0.1:7400"}), IsOk());
+  EXPECT_THAT(Validate(options_), IsOk());
+  ASSERT_THAT(Parse({"--listen=127.0.0.1:0"}), IsOk());
+  EXPECT_THAT(Validate(options_), IsOk());
+}
+
+TEST_F(OptionsTest, WhatIsInEtcdIsNotOnDisk) {
+  const auto is_refused = Fails(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument);
+  ASSERT_THAT(Parse({"--etcd-endpoints=10.0.0.7:2379", "--meta-dir=/m"}), IsOk());
+  EXPECT_THAT(Validate(options_), is_refused);
+}
+
+TEST_F(OptionsTest, SettingsOfEtcdAndOfTheElectionAreChecked) {
+  const auto is_refused = Fails(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument);
+  ASSERT_THAT(Parse({"--etcd-endpoints=10.0.0.7:2379", "--etcd-user=u"}), IsOk());
+  EXPECT_THAT(Validate(options_), is_refused) << "no password";
+  ASSERT_THAT(Parse({"--etcd-password-file=/p"}), IsOk());
+  EXPECT_THAT(Validate(options_), IsOk());
+  ASSERT_THAT(Parse({"--election-lease=1500ms"}), IsOk());
+  EXPECT_THAT(Validate(options_), is_refused);
+  ASSERT_THAT(Parse({"--election-lease=3s", "--etcd-prefix=moonpool"}), IsOk());
+  EXPECT_THAT(Validate(options_), is_refused);
+}
+
+// Its address would be told to nobody.
+TEST_F(OptionsTest, AMasterThatIsAloneAdvertisesNothing) {
+  ASSERT_THAT(Parse({"--advertise=10.0.0.1:7400"}), IsOk());
+  EXPECT_THAT(Validate(options_),
+              Fails(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument));
+}
+
 }  // namespace
 }  // namespace moonpool::master

@@ -40,6 +40,11 @@ void DescribeData(NodeOptions& node, ConfigTable& table) {
             "Data connections at a time, of each kind.");
   table.Int("data.parts-max", &node.parts_max, {1, uint32_t{1} << 31},
             "Parts of objects in the pool at a time.");
+  table.Int("copy.threads", &node.copy_threads, {1, 64},
+            "Threads that fetch parts from other nodes when the master moves or repairs objects.");
+  table.Bytes("scrub.rate", &node.scrub_bytes_per_second, {0, 64 * kGiB},
+              "Bytes per second of stored parts that are looked at for damage, over and over. 0: "
+              "never.");
   table.Bool("shm.enabled", &node.shm_enabled, "Serve processes of this host by shared memory.");
   table.Text("shm.path", &node.shm_path,
              "Unix socket of the shared-memory server. Empty: a private one under /run/user or "

@@ -43,8 +43,12 @@ ALLOWED = {
     "storage_node/pool": {"common", "common/metrics", "transport"},
     "storage_node/journal": {"common", "storage_node/pool", "transport"},
     "storage_node/serve": {"common", "common/metrics", "storage_node/pool", "transport"},
+    "storage_node/copy": {"common", "common/metrics", "storage_node/pool", "transport"},
+    "storage_node/scrub": {"common", "common/metrics", "storage_node/pool", "transport"},
+    "storage_node/copy/testing": {"common/*", "storage_node/*", "transport/*"},
     "storage_node/link": {
-        "common", "common/metrics", "common/rpc", "storage_node/pool", "transport", "proto"},
+        "common", "common/metrics", "common/rpc", "storage_node/copy", "storage_node/pool",
+        "transport", "proto"},
     "storage_node": {"common/*", "storage_node/*", "transport/*", "proto", "grpc"},
     "client_sdk/include": {"common"},
     "client_sdk/core": {"client_sdk/include", "common", "common/rpc", "transport", "proto"},
@@ -64,6 +68,8 @@ DETERMINISTIC = (
     "storage_node/pool",
     "storage_node/journal",
     "storage_node/serve",
+    "storage_node/copy",
+    "storage_node/scrub",
     "storage_node/link",
     "client_sdk/core",
 )

@@ -33,6 +33,7 @@ struct PeerAddress {
   std::string host_id;
   std::string tcp_address;
   std::string shm_path;
+  bool operator==(const PeerAddress&) const = default;
 };
 
 // Read-only bytes of one sealed part, in the pool itself. They cannot change while it lives and the

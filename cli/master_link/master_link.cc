@@ -3,13 +3,20 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include <algorithm>
 #include <chrono>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
+#include "common/clock.h"
 #include "common/error.h"
+#include "common/random.h"
 #include "common/rpc/grpc/status_convert.h"
 #include "common/rpc/grpc/unreachable.h"
+#include "common/rpc/leader_choice.h"
 #include "common/version.h"
 #include "moonpool/v1/admin.grpc.pb.h"
 #include "moonpool/v1/master.grpc.pb.h"
@@ -18,6 +25,11 @@ namespace moonpool::cli {
 namespace {
 
 constexpr int kMaxMessageBytes = 64 << 20;  // a page of 10000 objects with long keys
+
+// With several masters: until one is silent, and while it was so a moment ago.
+constexpr absl::Duration kPatience = absl::Seconds(2);
+constexpr absl::Duration kPatienceWhenSilent = absl::Milliseconds(300);
+constexpr int kReconnectMs = 100;
 
 void SetVersion(v1::Version* version) {
   version->set_major(kWireMajor);
@@ -35,65 +47,149 @@ absl::Status WithNoMasterHint(const absl::Status& status) {
   return WithDetail(status, detail);
 }
 
+namespace {
+
+// One call's way to the leader.
+class Round {
+ public:
+  explicit Round(const LeaderChoice& known) : choice_(known) { Start(); }
+
+  void Start() {
+    choice_.StartRound();
+    tried_.clear();
+    refusal_ = absl::OkStatus();
+    has_follower_ = false;
+  }
+  LeaderChoice& choice() { return choice_; }
+  // Somebody was there: another master leads soon.
+  bool has_follower() const { return has_follower_; }
+
+  // What the master at `address` has answered; false: it is the call's outcome. `is_cut_off`: the
+  // call could have taken longer.
+  bool Take(const absl::Status& status, const std::string& address, bool is_cut_off,
+            absl::Time now) {
+    if (ReasonOf(status) == ErrorReason::kNotLeader) {
+      has_follower_ = true;
+      tried_.push_back(absl::StrCat(address, " (follows)"));
+      choice_.OnNotLeader(DetailOf(status)->leader, now);
+    } else if (absl::IsUnavailable(status)) {
+      if (ReasonOf(status) != ErrorReason::kUnspecified) refusal_ = status;
+      tried_.push_back(DescribeUnreachable(address, status.message()));
+      choice_.OnUnreachable(now);
+    } else if (absl::IsDeadlineExceeded(status) && is_cut_off) {
+      tried_.push_back(absl::StrCat(address, " (no sign of life)"));
+      choice_.OnSilent(now);
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  // When all were asked. gRPC's own words for a master that cannot be reached help nobody; a
+  // master's refusal (it has a reason) passes as it is.
+  absl::Status Outcome() const {
+    if (has_follower_) return NoMasterLeads(tried_);
+    if (!refusal_.ok()) return refusal_;
+    return WithNoMasterHint(NoMasterAnswers(tried_));
+  }
+
+ private:
+  LeaderChoice choice_;
+  std::vector<std::string> tried_;
+  absl::Status refusal_;
+  bool has_follower_ = false;
+};
+
+}  // namespace
+
 struct MasterLink::Rep {
-  const std::vector<std::string> masters;
-  const absl::Duration timeout;
-  std::vector<std::shared_ptr<grpc::Channel>> channels;
+  Rep(std::vector<std::string> addresses, absl::Duration call_timeout)
+      : masters(std::move(addresses)),
+        timeout(call_timeout),
+        choice(masters,
+               {.patience = kPatience,
+                .patience_max = call_timeout,
+                .patience_when_silent = kPatienceWhenSilent},
+               Random(EntropySeed())) {}
 
   template <typename Service, typename Request, typename Response>
   absl::StatusOr<Response> Call(const Request& request,
                                 grpc::Status (Service::Stub::*method)(grpc::ClientContext*,
                                                                       const Request&, Response*));
-  absl::Status NoAnswer(const absl::Status& last, const std::vector<std::string>& tried) const;
+  std::shared_ptr<grpc::Channel> ChannelTo(const std::string& master);
+  absl::Status Explain(const absl::Status& failure) const;
+
+  const std::vector<std::string> masters;
+  const absl::Duration timeout;
+  const SteadyClock clock;
+  absl::Mutex mutex;
+  LeaderChoice choice ABSL_GUARDED_BY(mutex);
+  // To all that were ever asked: a command is over soon.
+  absl::flat_hash_map<std::string, std::shared_ptr<grpc::Channel>> channels ABSL_GUARDED_BY(mutex);
 };
 
 MasterLink::MasterLink(std::vector<std::string> masters, absl::Duration timeout)
-    : rep_(new Rep{.masters = std::move(masters), .timeout = timeout, .channels = {}}) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  for (const std::string& master : rep_->masters) {
-    rep_->channels.push_back(
-        grpc::CreateCustomChannel(master, grpc::InsecureChannelCredentials(), arguments));
-  }
-}
+    : rep_(new Rep(std::move(masters), timeout)) {}
 
 MasterLink::~MasterLink() = default;
+
+std::shared_ptr<grpc::Channel> MasterLink::Rep::ChannelTo(const std::string& master) {
+  absl::MutexLock lock(&mutex);
+  std::shared_ptr<grpc::Channel>& channel = channels[master];
+  if (channel == nullptr) {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMs);
+    channel = grpc::CreateCustomChannel(master, grpc::InsecureChannelCredentials(), arguments);
+  }
+  return channel;
+}
 
 template <typename Service, typename Request, typename Response>
 absl::StatusOr<Response> MasterLink::Rep::Call(
     const Request& request,
     grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Response*)) {
-  const auto deadline = std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout);
-  absl::Status last;
-  std::vector<std::string> tried;
-  for (size_t i = 0; i < channels.size(); ++i) {
-    typename Service::Stub stub(channels[i]);
+  const absl::Time deadline = clock.Now() + timeout;
+  mutex.Lock();
+  Round round(choice);
+  mutex.Unlock();
+  while (true) {
+    const LeaderChoice::Step step = round.choice().Next(clock.Now());
+    if (step.address.empty()) {
+      if (!round.has_follower() || step.at >= deadline) return round.Outcome();
+      absl::SleepFor(step.at - clock.Now());
+      round.Start();
+      continue;
+    }
+    const absl::Duration left = deadline - clock.Now();
     grpc::ClientContext context;
-    context.set_deadline(deadline);
+    context.set_deadline(std::chrono::system_clock::now() +
+                         absl::ToChronoMilliseconds(std::min(left, step.patience)));
     Response response;
-    last = FromGrpc((stub.*method)(&context, request, &response));
-    if (last.ok()) return response;
-    if (last.code() != absl::StatusCode::kUnavailable) break;
-    tried.push_back(DescribeUnreachable(masters[i], last.message()));
+    typename Service::Stub stub(ChannelTo(step.address));
+    const absl::Status status = FromGrpc((stub.*method)(&context, request, &response));
+    if (status.ok()) {
+      round.choice().OnLeader();
+      absl::MutexLock lock(&mutex);
+      choice = round.choice();
+      return response;
+    }
+    if (!round.Take(status, step.address, step.patience < left, clock.Now())) {
+      return Explain(status);
+    }
   }
-  return NoAnswer(last, tried);
 }
 
-// gRPC's own words for a master that cannot be reached help nobody; a master's refusal (it has a
-// reason) passes as it is.
-absl::Status MasterLink::Rep::NoAnswer(const absl::Status& last,
-                                       const std::vector<std::string>& tried) const {
-  if (ReasonOf(last) != ErrorReason::kUnspecified) return last;
-  const std::string names = absl::StrJoin(masters, ", ");
-  if (last.code() == absl::StatusCode::kDeadlineExceeded) {
-    return MakeError(last.code(), ErrorReason::kDeadline,
-                     absl::StrCat("no answer from the master at ", names, " within ",
-                                  absl::FormatDuration(timeout)),
-                     {.hint = "is a moonpool-master listening there? raise --timeout if it is "
-                              "only slow"});
+absl::Status MasterLink::Rep::Explain(const absl::Status& failure) const {
+  if (ReasonOf(failure) != ErrorReason::kUnspecified || !absl::IsDeadlineExceeded(failure)) {
+    return failure;
   }
-  if (last.code() != absl::StatusCode::kUnavailable) return last;
-  return WithNoMasterHint(NoMasterAnswers(tried));
+  return MakeError(failure.code(), ErrorReason::kDeadline,
+                   absl::StrCat("no answer from the master at ", absl::StrJoin(masters, ", "),
+                                " within ", absl::FormatDuration(timeout)),
+                   {.hint = "is a moonpool-master listening there? raise --timeout if it is "
+                            "only slow"});
 }
 
 absl::StatusOr<v1::GetStatusResponse> MasterLink::GetStatus() {
@@ -122,6 +218,14 @@ absl::Status MasterLink::ForgetNode(absl::string_view name) {
   SetVersion(request.mutable_version());
   request.set_name(std::string(name));
   return rep_->Call<v1::AdminService>(request, &v1::AdminService::Stub::ForgetNode).status();
+}
+
+absl::Status MasterLink::DrainNode(absl::string_view name, bool cancel) {
+  v1::DrainNodeRequest request;
+  SetVersion(request.mutable_version());
+  request.set_name(std::string(name));
+  request.set_cancel(cancel);
+  return rep_->Call<v1::AdminService>(request, &v1::AdminService::Stub::DrainNode).status();
 }
 
 absl::StatusOr<v1::ListObjectsResponse> MasterLink::ListObjects(absl::string_view name_space,

@@ -13,8 +13,9 @@
 
 namespace moonpool::cli {
 
-// Thread-safe. Every call ends by the timeout; masters are tried in order until one answers.
-// UNAVAILABLE: none did; the message names them and the hint says how to get one.
+// Thread-safe. Every call ends by the timeout, and goes to the master that leads: LeaderChoice says
+// how it is found. Masters that are there and elect a leader are waited for. UNAVAILABLE: none
+// answers or leads; the message names them and the hint says how to get one.
 class MasterLink {
  public:
   MasterLink(std::vector<std::string> masters, absl::Duration timeout);
@@ -24,6 +25,7 @@ class MasterLink {
   absl::StatusOr<v1::ListNodesResponse> ListNodes();
   absl::StatusOr<v1::WhyResponse> Why(absl::string_view name_space, absl::string_view key);
   absl::Status ForgetNode(absl::string_view name);
+  absl::Status DrainNode(absl::string_view name, bool cancel);
   // One page.
   absl::StatusOr<v1::ListObjectsResponse> ListObjects(absl::string_view name_space,
                                                       absl::string_view prefix,

@@ -3,6 +3,7 @@
 // what they hold. Where results are a list they stand in the order of the keys.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -177,6 +178,7 @@ struct ObjectEntry {
   std::vector<std::string> nodes = {};  // names, without repetition
   uint32_t parts = 0;
   uint32_t replicas = 0;
+  uint32_t wished_replicas = 0;  // by its writer
   uint32_t children = 0;
   bool is_leased = false;
   std::string parent = {};
@@ -188,12 +190,13 @@ struct ListObjectsResult {
 };
 
 struct WhyResult {
-  // stored, being_written, evicted, expired, removed, node_lost, refused, never_stored
+  // stored, being_written, evicted, expired, removed, node_lost, damaged, refused, never_stored
   std::string state = {};
   std::string explanation = {};
   uint64_t size_bytes = 0;
   Generation generation = {};
   Replicas replicas = {};  // also those on nodes that are away
+  uint32_t wished_replicas = 0;
   std::string parent = {};
   uint32_t children = 0;
   absl::Duration lease = absl::ZeroDuration();  // what is left of the longest lease
@@ -209,6 +212,13 @@ struct NamespaceStatus {
   uint64_t bytes = 0;  // of the pool: all replicas with their headers
   uint64_t leased_bytes = 0;
 };
+// How copies between nodes end.
+enum class CopyEnd : uint8_t { kDone, kFailed, kTimedOut, kTargetGone, kObjectGone };
+inline constexpr size_t kCopyEnds = 5;
+// In the order of CopyEnd, as metrics and the command line name them.
+inline constexpr std::array<absl::string_view, kCopyEnds> kCopyEndNames = {
+    "done", "failed", "timed_out", "target_gone", "object_gone"};
+
 // Since the core was made.
 struct Totals {
   uint64_t puts_started = 0;  // grants given
@@ -224,6 +234,11 @@ struct Totals {
   uint64_t adopted = 0;
   uint64_t other_layouts = 0;        // parts of nodes with another fingerprint than their namespace
   uint64_t inventories_retaken = 0;  // of nodes with more to forget than is listed
+  uint64_t copies_started = 0;
+  std::array<uint64_t, kCopyEnds> copies_ended = {};
+  uint64_t copied_bytes = 0;
+  uint64_t replicas_trimmed = 0;  // that were more than an object shall have
+  uint64_t parts_damaged = 0;     // that nodes have found so and forgotten
 };
 struct StatusResult {
   Term term = {};
@@ -238,6 +253,9 @@ struct StatusResult {
   uint64_t live_leases = 0;
   uint64_t leased_bytes = 0;
   uint64_t tombstones = 0;
+  uint64_t short_objects = 0;     // with fewer replicas than their writers asked for
+  uint64_t copies_in_flight = 0;  // one per object
+  uint64_t copies_waiting = 0;    // objects whose replicas are to be looked at
   // Take-over: adopted objects that are not evicted yet, since a master before may have leased
   // them, and for how much longer.
   uint64_t adopted_objects = 0;

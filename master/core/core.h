@@ -95,6 +95,8 @@ class Core {
   void Heartbeat(NodeId node, SessionId session, absl::Time now);
   void CommandResult(NodeId node, SessionId session, uint64_t command_id,
                      const absl::Status& status, absl::Time now);
+  // The node has found these damaged, and forgotten them.
+  void PartsLost(NodeId node, SessionId session, absl::Span<const LostPart> parts, absl::Time now);
   void NodeDisconnected(NodeId node, SessionId session, absl::Time now);
   // The time in which nodes may be away begins now, also for those that are: they could not have
   // come.
@@ -104,6 +106,9 @@ class Core {
   // FAILED_PRECONDITION while it is up.
   // The answer is to be given when the change is durable.
   absl::StatusOr<ChangeNumber> ForgetNode(absl::string_view name, absl::Time now);
+  // The node takes nothing more, and what it holds moves to others; or (`cancel`) no longer. Goes
+  // on under the masters to come: the answer is to be given when the change is durable. NOT_FOUND.
+  absl::StatusOr<ChangeNumber> DrainNode(absl::string_view name, bool cancel, absl::Time now);
   // Makes the term greater than one that was seen elsewhere.
   void RaiseTerm(Term seen);
   Term term() const;

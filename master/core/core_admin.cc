@@ -26,7 +26,7 @@ NodeAddress AddressIn(const NodeRecord& node) {
                      .shm_path = node.description.shm_path};
 }
 
-NodeStatus StatusIn(const NodeRecord& node, absl::Time now) {
+NodeStatus StatusIn(const NodeRecord& node, const ReplicaKeeper& keeper, absl::Time now) {
   const auto use = [&](ByteUse kind) { return node.bytes[static_cast<size_t>(kind)]; };
   NodeStatus status{.address = AddressIn(node),
                     .rack = node.description.rack,
@@ -35,7 +35,9 @@ NodeStatus StatusIn(const NodeRecord& node, absl::Time now) {
                     .parts = node.parts.size(),
                     .granted_bytes = use(ByteUse::kGranted),
                     .condemned_bytes = use(ByteUse::kCondemned),
-                    .last_heard = now - node.last_heard};
+                    .last_heard = now - node.last_heard,
+                    .copies = keeper.CopiesOf(node.index),
+                    .drain = keeper.DrainOf(node)};
   for (const NodeSegment& segment : node.segments) {
     status.used_bytes += segment.allocator.used_bytes();
     status.capacity_bytes += segment.allocator.capacity_bytes();
@@ -85,6 +87,9 @@ StatusResult Core::GetStatus(absl::Time now) const {
                       .live_leases = s.leases.size(),
                       .leased_bytes = s.leases.bytes(),
                       .tombstones = s.tombstones.size(),
+                      .short_objects = s.keeper.short_objects(),
+                      .copies_in_flight = s.keeper.copies().size(),
+                      .copies_waiting = s.keeper.queue().size(),
                       .adopted_objects = takeover > absl::ZeroDuration() ? s.adopted_objects : 0,
                       .takeover = takeover,
                       .eviction_policy = std::string(s.policy->name()),
@@ -103,7 +108,7 @@ StatusResult Core::GetStatus(absl::Time now) const {
 std::vector<NodeStatus> Core::ListNodes(absl::Time now) const {
   std::vector<NodeStatus> nodes;
   for (const auto& [name, index] : state_->nodes.by_name()) {
-    nodes.push_back(StatusIn(state_->nodes[index], now));
+    nodes.push_back(StatusIn(state_->nodes[index], state_->keeper, now));
   }
   return nodes;
 }
@@ -141,6 +146,7 @@ ObjectEntry CoreState::EntryOf(SlotIndex slot, absl::Time now) const {
                     .size_bytes = object.size_bytes,
                     .generation = object.generation,
                     .replicas = ReplicaCount(slot),
+                    .wished_replicas = object.wished(),
                     .children = object.live_children,
                     .is_leased = object.is_leased,
                     .age = Ago(object.stored_at_cs, now)};
@@ -176,6 +182,7 @@ absl::StatusOr<WhyResult> Core::Why(absl::string_view name_space_name, absl::str
     if (const std::optional<Obituary> obituary = s.obituaries.Find(hash)) {
       why.generation = obituary->generation;
       why.ago = s.Ago(obituary->when_cs, now);
+      if (obituary->cause == DeathCause::kDamaged) why.state = "damaged";
       if (obituary->cause == DeathCause::kEvicted) why.policy = std::string(s.policy->name());
     }
     if (slot != kNoSlot) why.children = s.objects[slot].live_children;
@@ -186,6 +193,7 @@ absl::StatusOr<WhyResult> Core::Why(absl::string_view name_space_name, absl::str
   why.generation = entry.generation;
   why.parent = entry.parent;
   why.children = entry.children;
+  why.wished_replicas = entry.wished_replicas;
   why.replicas = s.ReplicasOf(slot, /*only_up=*/false);
   if (s.objects[slot].state == ObjectState::kGranted) {
     why.state = "being_written";
@@ -204,6 +212,9 @@ absl::StatusOr<WhyResult> Core::Why(absl::string_view name_space_name, absl::str
                        "node reported it "
                      : "stored ",
       age, " ago, ", offered, " of ", entry.replicas, " replicas on nodes that are up",
+      entry.replicas < entry.wished_replicas
+          ? absl::StrCat("; ", entry.wished_replicas, " were asked for")
+          : "",
       entry.children > 0 ? "; its children go before it" : "", entry.is_leased ? "; leased" : "");
   if (const absl::Time held = s.HeldUntil(slot); now < held) {
     absl::StrAppend(&why.explanation, "; not evicted for ", HumanDuration(held - now),

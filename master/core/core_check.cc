@@ -27,6 +27,7 @@ struct Recount {
   std::map<std::pair<NodeIndex, uint16_t>, std::map<uint64_t, Place>> extents;  // by offset
   std::map<NodeIndex, BytesByUse> node_bytes;
   std::map<NodeIndex, uint64_t> node_parts;
+  std::map<NodeIndex, uint32_t> node_copies;
   BytesByUse bytes = {};
   std::map<NamespaceId, std::pair<uint64_t, uint64_t>> name_spaces;  // objects, bytes
   std::map<SlotIndex, std::pair<uint32_t, uint32_t>> children;       // live, open
@@ -34,6 +35,7 @@ struct Recount {
   uint64_t adopted = 0;
   uint64_t live_parents = 0;
   uint64_t granted = 0;
+  uint64_t short_objects = 0;
   uint64_t leased = 0;
   uint32_t used_slots = 0;
 
@@ -93,6 +95,10 @@ absl::Status CountSlot(const CoreState& s, SlotIndex slot, Recount& count) {
   if (!is_live) return absl::OkStatus();
   ++count.live;
   if (object.is_adopted) ++count.adopted;
+  const bool is_short = s.ReplicaCount(slot) < object.wished();
+  if (is_short != object.is_short) return Broken("slot ", slot, " has another number of replicas");
+  if (is_short) ++count.short_objects;
+  if (is_short && !s.keeper.IsCared(slot)) return Broken("nobody looks after slot ", slot);
   if (object.live_children + object.open_children > 0) ++count.live_parents;
   auto& [number, live_bytes] = count.name_spaces[object.name_space];
   ++number;
@@ -108,6 +114,18 @@ absl::Status CountOwnerless(const CoreState& s, Recount& count) {
         return Broken("a part that waits for others is to be forgotten by node ", part.part.node);
       }
       RETURN_IF_ERROR(count.Add(part.part, ByteUse::kPartial, kNoSlot));
+    }
+  }
+  for (const auto& [slot, copy] : s.keeper.copies().copies()) {
+    const ObjectSlot* const object = s.objects.FindGeneration(slot, copy.generation);
+    if (object == nullptr || object->state != ObjectState::kLive) {
+      return Broken("a copy of slot ", slot, ", which is not there");
+    }
+    for (const CopyPart& part : copy.parts) {
+      if (!s.nodes[part.to.node].is_up()) return Broken("a copy to a node that is away");
+      RETURN_IF_ERROR(count.Add(part.to, ByteUse::kGranted, kNoSlot));
+      ++count.node_copies[part.to.node];
+      ++count.node_copies[part.from];
     }
   }
   for (const auto& [until, extent] : s.condemned) {
@@ -149,6 +167,9 @@ absl::Status CheckNodes(const CoreState& s, Recount& count) {
     if (node.bytes != count.node_bytes[node.index]) {
       return Broken("bytes of node ", node.description.name);
     }
+    if (s.keeper.CopiesOf(node.index) != count.node_copies[node.index]) {
+      return Broken("copies of node ", node.description.name);
+    }
     if (node.parts.size() != count.node_parts[node.index]) {
       return Broken("parts of node ", node.description.name);
     }
@@ -174,6 +195,8 @@ absl::Status CheckCounters(const CoreState& s, Recount& count) {
   if (s.bytes != count.bytes) return Broken("bytes by use");
   if (s.live_objects != count.live) return Broken("live objects");
   if (s.adopted_objects != count.adopted) return Broken("adopted objects");
+  if (s.keeper.short_objects() != count.short_objects) return Broken("short objects");
+  if (!s.keeper.copies().AddsUp()) return Broken("copies");
   if (s.live_parents != count.live_parents) return Broken("live parents");
   if (s.grants.size() != count.granted) return Broken("open grants");
   if (s.leases.size() != count.leased) return Broken("leases");

@@ -29,6 +29,7 @@ void CoreState::Restore(const DurableState& left) {
         RegisteredNode{.incarnation = node.incarnation, .given_up_to = node.given_up_to};
   }
   unmet_nodes = static_cast<uint32_t>(registry.size());
+  for (const DurableDrain& drain : left.drains) keeper.drains().Add(drain.name);
   for (const DurableRemoval& removal : left.removals) {
     const auto home = namespaces.FindOrAdd(removal.name_space);
     // Without room for the namespace none of its keys is taken from any node.

@@ -84,6 +84,7 @@ LocateOutcome CoreState::LocateOne(NamespaceId name_space, absl::string_view key
     if (!std::exchange(object.is_leased, true)) UpdateEvictable(slot);
   }
   policy->OnAccess(slot);
+  keeper.OnRead(slot);
   ++totals.keys_located;
   return outcome;
 }

@@ -66,10 +66,12 @@ void Core::InventoryComplete(NodeId node, SessionId session, absl::Time now) {
   NodeRecord* record = s.SessionOf(node, session, now);
   if (record == nullptr || record->inventory_complete) return;
   record->inventory_complete = true;
+  if (!record->is_met && record->parts.empty()) record->empty_since = now;
   record->is_met = true;
   if (record->seen != nullptr) record->unswept = record->parts.size();
   s.nodes.Refresh();
   s.Unpark(*record);
+  s.keeper.NodesJoined();
   s.debts.FinishListing(record->id);
   // Where not all could be listed that it is to forget, another inventory follows.
   if (!s.debts.HasUnlisted(record->id)) {
@@ -131,7 +133,8 @@ void CoreState::TakeUp(const ReportedPart& reported) {
       is_known ? ReportOfGrant(slot, part) : Disown(slot, part.node);
       return;
     }
-    if (is_known) return;
+    WishAsReported(slot, part);
+    if (is_known || keeper.TakeReport(slot, ToStored(part))) return;
   }
   if (IsUnwanted(slot, part)) return;
   if (sealed.part_count > 1) {
@@ -305,11 +308,20 @@ bool CoreState::Adopt(const ReportedPart& part, const PartialObject& object, Sto
   objects[slot].size_bytes = object.size_bytes;
   objects[slot].is_scattered = SettleObituary(part.key_hash, generation);
   LinkParent(slot, object.parent);  // without a parent when the table is full
-  for (StoredPart& each : parts) each.replica = 0;
+  objects[slot].more_wished = part.sealed->replica_index & 7;
+  if (parts.size() == 1) parts[0].replica = 0;
   Attach(slot, std::move(parts), ByteUse::kGranted);
   MakeLive(slot, part.now);
   ++totals.adopted;
   return true;
+}
+
+void CoreState::WishAsReported(SlotIndex slot, const ReportedPart& part) {
+  ObjectSlot& object = objects[slot];
+  const uint32_t more = part.sealed->replica_index;
+  if (!object.is_adopted || more <= object.more_wished) return;
+  object.more_wished = more & 7;
+  keeper.Weigh(slot);
 }
 
 bool CoreState::AddReplica(SlotIndex slot, StoredParts parts) {
@@ -317,8 +329,11 @@ bool CoreState::AddReplica(SlotIndex slot, StoredParts parts) {
   objects.ForEachPart(slot, [&](const StoredPart& part) { is_used[part.replica] = true; });
   const auto unused = std::find(std::begin(is_used), std::end(is_used), false);
   if (unused == std::end(is_used)) return false;
+  const bool is_its_own = !is_used[parts[0].replica];
+  const auto number =
+      is_its_own ? parts[0].replica : static_cast<uint8_t>(unused - std::begin(is_used));
   for (StoredPart& part : parts) {
-    part.replica = static_cast<uint8_t>(unused - std::begin(is_used));
+    part.replica = number;
     namespaces[objects[slot].name_space].live_bytes += ExtentAllocator::Rounded(part.length);
     NodeRecord& node = nodes[part.node];
     if (node.seen != nullptr) node.seen->insert(slot);
@@ -326,6 +341,7 @@ bool CoreState::AddReplica(SlotIndex slot, StoredParts parts) {
   Attach(slot, std::move(parts), ByteUse::kLive);
   objects[slot].is_parked = false;
   UpdateEvictable(slot);
+  keeper.Weigh(slot);
   return true;
 }
 

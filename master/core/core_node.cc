@@ -49,6 +49,7 @@ absl::StatusOr<Registration> Core::RegisterNode(const RegisterNodeCommand& comma
     const bool is_met = is_same_life ? node->is_met : s.nodes.ReadmitAt(command).has_value();
     std::vector<RemoveTicket> waiters;
     if (is_same_life) {
+      s.keeper.TargetGone(*node);
       // The bytes are still there: what waits for them waits for the new record.
       s.debts.Move(node->id, NodeId{});
       waiters = std::exchange(node->inventory_waiters, {});
@@ -67,6 +68,7 @@ absl::StatusOr<Registration> Core::RegisterNode(const RegisterNodeCommand& comma
     s.debts.Move(NodeId{}, node->id);
     node->inventory_waiters = std::move(waiters);
     node->is_met = is_met;
+    node->is_draining = s.keeper.drains().contains(command.name);
   }
   s.debts.StartListing(node->id);
   s.Enlist(command, given_up_to);
@@ -131,24 +133,29 @@ void CoreState::Reopen(NodeRecord& node, const RegisterNodeCommand& command, abs
   node.description.host_id = command.host_id;
   node.description.tcp_address = command.tcp_address;
   node.description.shm_path = command.shm_path;
+  node.description.wire_minor = command.wire_minor;
   node.state = NodeState::kUp;
   node.inventory_complete = false;
   node.seen = std::make_unique<SlotSet>();
 }
 
 void CoreState::CloseSession(NodeRecord& node, absl::Time now) {
+  keeper.TargetGone(node);
   node.state = NodeState::kAway;
   node.session = SessionId{};
   node.lost_at = now + options.node_loss_timeout;
   node.seen = nullptr;
   node.unswept = 0;
+  node.lost = nullptr;  // its inventory will tell
   nodes.Refresh();
 }
 
 void CoreState::RetireNode(NodeRecord& node) {
+  keeper.TargetGone(node);
   Strike(node.description.name, node.description.incarnation);
   node.seen = nullptr;
   node.unswept = 0;
+  node.lost = nullptr;
   node.session = SessionId{};
   nodes.Retire(node.index);
   nodes.Refresh();
@@ -191,7 +198,7 @@ NodeRecord* CoreState::SessionOf(NodeId id, SessionId session, absl::Time now) {
   return node;
 }
 
-void CoreState::LoseReplicas(SlotIndex slot, NodeIndex node, absl::Time now) {
+void CoreState::LoseReplicas(SlotIndex slot, NodeIndex node, absl::Time now, DeathCause cause) {
   bool is_lost[256] = {};
   objects.ForEachPart(slot, [&](const StoredPart& part) {
     if (part.node == node) is_lost[part.replica] = true;
@@ -202,7 +209,7 @@ void CoreState::LoseReplicas(SlotIndex slot, NodeIndex node, absl::Time now) {
     return;
   }
   if (left == 0) {
-    Erase(slot, DeathCause::kNodeLost, now);
+    Erase(slot, cause, now);
     ++totals.lost;
     return;
   }
@@ -237,6 +244,7 @@ void Core::Heartbeat(NodeId node, SessionId session, absl::Time now) {
 void Core::CommandResult(NodeId node, SessionId session, uint64_t command_id,
                          const absl::Status& status, absl::Time now) {
   NodeRecord* record = state_->SessionOf(node, session, now);
+  if (record != nullptr && state_->keeper.TakeResult(*record, command_id, status, now)) return;
   // A command that failed is repeated after command_retry.
   if (record == nullptr || !status.ok()) return;
   state_->ConfirmAll(state_->debts.Confirm(record->id, command_id));
@@ -252,6 +260,9 @@ absl::StatusOr<ChangeNumber> Core::ForgetNode(absl::string_view name, absl::Time
   s.Observe(now);
   NodeRecord* node = s.nodes.FindByName(name);
   const auto known = s.registry.find(std::string(name));
+  if ((node == nullptr || !node->is_up()) && s.keeper.drains().Remove(name)) {
+    s.drains_saved_by = s.Save(DrainEnded{std::string(name)});
+  }
   if (node == nullptr && known != s.registry.end()) {  // since this master began it was not here
     s.Strike(std::string(name), known->second.incarnation);
     return s.strike_saved_by;

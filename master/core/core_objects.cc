@@ -180,12 +180,14 @@ void CoreState::MakeLive(SlotIndex slot, absl::Time now) {
                    IsEvictable(object));
   if (object.parent != kNoSlot) CountChild(object.parent, 1, -1);
   ++changes;
+  keeper.Weigh(slot);
 }
 
 void CoreState::Erase(SlotIndex slot, DeathCause cause, absl::Time now, const ReleaseRule& rule) {
   ObjectSlot& object = objects[slot];
   const uint64_t hash = objects.HashOf(slot);
   const bool is_live = object.state == ObjectState::kLive;
+  keeper.Forget(slot);
   RecordDeath(slot, hash, cause, now);
   StoredParts parts = objects.PartsOf(slot);
   if (is_live) {
@@ -213,6 +215,8 @@ void CoreState::Erase(SlotIndex slot, DeathCause cause, absl::Time now, const Re
   object.state = ObjectState::kAbsent;
   object.generation = Generation{};
   object.size_bytes = 0;
+  object.more_wished = 0;
+  object.heat = 0;
   object.is_leased = object.is_parked = object.is_adopted = object.is_scattered = false;
   RemoveIfUnused(slot);
   ++changes;
@@ -247,6 +251,11 @@ void CoreState::RecordDeath(SlotIndex slot, uint64_t hash, DeathCause cause, abs
         Owe(part.node, {hash, object.generation});
       });
     }
+  }
+  if (cause == DeathCause::kDamaged) {
+    objects.ForEachPart(slot, [&](const StoredPart& part) {
+      Owe(part.node, {hash, object.generation});
+    });
   }
   if (cause == DeathCause::kNodeLost && !object.is_scattered) obituary.last_seen_at = object.node;
   // Replicas that were lost with their nodes return no more, since the object is gone.

@@ -134,12 +134,14 @@ absl::Status CoreState::OpenGrantFor(const PutContext& put, SlotIndex slot, cons
     UnlinkParent(slot);
     object.state = ObjectState::kAbsent;
     object.size_bytes = 0;
+    object.more_wished = 0;
     RemoveIfUnused(slot);
     return status;
   };
   // From here on eviction leaves the slot and its parent alone.
   object.state = ObjectState::kGranted;
   object.size_bytes = key.size_bytes;
+  object.more_wished = (put.replicas - 1) & 7;
   if (grants.size() >= options.max_open_grants) {
     return undo(LimitReached("open grants", "--limit-grants", options.max_open_grants));
   }

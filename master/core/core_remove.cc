@@ -76,6 +76,8 @@ RemoveOutcome CoreState::RemoveOne(NamespaceId name_space, absl::string_view key
 RemoveOutcome CoreState::Bury(NamespaceId name_space, absl::string_view key, SlotIndex slot,
                               absl::Time now) {
   const Generation newest = Generation::Of(term, counter);
+  // Else the removal would not await the node that a copy of it is going to.
+  if (slot != kNoSlot) keeper.Forget(slot);
   const RemoveTicket earlier = tombstones.Covering(name_space, key, Generation{1});
   const RemoveTicket ticket = tombstones.Add(
       Tombstone{.name_space = name_space, .key = std::string(key), .generation = newest});
@@ -154,7 +156,9 @@ void CoreState::Transmit(uint64_t command_id, absl::Time now) {
   const NodeRecord& node = *nodes.Find(command.node);
   FreeCommand free{.node = node.id, .session = node.session, .command_id = command_id};
   free.newest = Generation::Of(term, counter);
-  free.oldest_open = grants.OldestOpen().value_or(Generation{free.newest.value + 1});
+  const Generation next{free.newest.value + 1};
+  free.oldest_open =
+      std::min(grants.OldestOpen().value_or(next), keeper.OldestClaim().value_or(next));
   free.generations.reserve(command.items.size());
   for (const Debt& debt : command.items) free.generations.push_back(debt.generation);
   sent.push_back(std::move(free));

@@ -39,7 +39,8 @@ absl::StatusOr<std::vector<PlacedReplica>> CoreState::PlaceReplicas(const PutCon
     auto replica = PlaceOne(PlacementRequest{.size_bytes = size_bytes,
                                              .writer_host = put.writer_host,
                                              .replicas = put.replicas,
-                                             .others = placed},
+                                             .others = placed,
+                                             .now = put.now},
                             put.now);
     if (!replica.has_value()) break;
     placed.push_back(*std::move(replica));
@@ -102,10 +103,14 @@ uint64_t CoreState::ReclaimableFor(const PlacementRequest& request) const {
   return bytes_free + std::min(live, all_live - std::min(all_live, leases.bytes()));
 }
 
-CoreState::Evicted CoreState::EvictOne(absl::Time now) {
+CoreState::Evicted CoreState::EvictOne(absl::Time now, SlotIndex spare) {
+  // What is there twice although it is not hot any more is of the least use.
+  if (const uint64_t dropped = keeper.DropExtra(now, spare); dropped > 0) {
+    return {.bytes = dropped, .largest_hole = dropped};
+  }
   for (;;) {
     const std::optional<SlotIndex> victim = policy->PickVictim();
-    if (!victim.has_value()) return {};
+    if (!victim.has_value() || *victim == spare) return {};
     if (ParkIfUseless(*victim)) continue;
     if (now < HeldUntil(*victim)) return {};
     const StoredParts parts = objects.PartsOf(*victim);
@@ -113,7 +118,7 @@ CoreState::Evicted CoreState::EvictOne(absl::Time now) {
     Erase(*victim, DeathCause::kEvicted, now);
     for (const StoredPart& part : parts) {
       const NodeRecord& node = nodes[part.node];
-      if (!node.is_usable()) continue;
+      if (!node.takes_grants()) continue;
       evicted.largest_hole = std::max(evicted.largest_hole,
                                       node.segments[part.segment].allocator.largest_free_bytes());
     }

@@ -33,7 +33,8 @@ CoreState::CoreState(CoreOptions core_options, Term first_term, Random seeded)
       leases(namespaces, options.max_leases, options.leased_fraction),
       obituaries(options.obituaries),
       debts(options.max_debts),
-      placement(nodes, random, options) {
+      placement(nodes, random, options),
+      keeper(*this, options) {
   MP_CHECK(first_term.value > 0, "a term is at least 1");
   absl::StatusOr<std::unique_ptr<EvictionPolicy>> made =
       MakeEvictionPolicy(options.eviction_policy, policy_slots);
@@ -87,6 +88,7 @@ absl::StatusOr<NamespaceId> CoreState::Admit(const Caller& caller, size_t batch)
     if (object != nullptr && object->state == ObjectState::kLive &&
         object->name_space == name_space) {
       policy->OnAccess(touch.handle);
+      keeper.OnRead(touch.handle);
     }
   }
   return name_space;
@@ -164,6 +166,9 @@ absl::Status CoreState::AbsentBecause(uint64_t key_hash, absl::string_view key,
     case DeathCause::kRemoved: return miss(ErrorReason::kRemoved, absl::StrCat("removed", ago));
     case DeathCause::kNodeLost:
       return miss(ErrorReason::kNodeLost, absl::StrCat("lost with its node", ago));
+    case DeathCause::kDamaged:
+      return miss(ErrorReason::kNodeLost,
+                  absl::StrCat("its last bytes were found damaged at their node", ago));
     case DeathCause::kExpired:
       return miss(ErrorReason::kExpired,
                   absl::StrCat("its writer did not finish before the grant's deadline", ago));
@@ -205,6 +210,7 @@ Effects Core::TakeEffects() {
     if (node != nullptr && node->is_up()) s.SendUnsent(*node, s.last_now);
   }
   return Effects{.frees = std::exchange(s.sent, {}),
+                 .copies = s.keeper.TakeCommands(),
                  .removes_done = std::exchange(s.removes_done, {}),
                  .to_register = std::exchange(s.to_register, {}),
                  .unsaved = std::exchange(s.unsaved, {})};

@@ -28,6 +28,7 @@
 #include "master/core/options.h"
 #include "master/core/partial_table.h"
 #include "master/core/placement.h"
+#include "master/core/replica_keeper.h"
 #include "master/core/tombstone_table.h"
 
 namespace moonpool::master {
@@ -174,7 +175,8 @@ struct CoreState {
     uint64_t bytes = 0;         // 0: nothing may be evicted
     uint64_t largest_hole = 0;  // on the nodes where something was freed
   };
-  Evicted EvictOne(absl::Time now);
+  // Not the `spare`: nothing when that would be next.
+  Evicted EvictOne(absl::Time now, SlotIndex spare = kNoSlot);
   bool ParkIfUseless(SlotIndex slot);
   void Unpark(NodeRecord& node);
   absl::Status NoSpace(uint64_t need_bytes, absl::Time now) const;
@@ -225,7 +227,8 @@ struct CoreState {
   bool ReleaseOldestLost(absl::Time now);
   void CloseSession(NodeRecord& node, absl::Time now);
   // Replicas with a part on this node are gone, and the object with its last one.
-  void LoseReplicas(SlotIndex slot, NodeIndex node, absl::Time now);
+  void LoseReplicas(SlotIndex slot, NodeIndex node, absl::Time now,
+                    DeathCause cause = DeathCause::kNodeLost);
   // Does so ahead of the sweep for a live object that has nothing but lost or retired nodes; true
   // when the object is gone with that.
   bool SettleLosses(SlotIndex slot, absl::Time now);
@@ -239,7 +242,11 @@ struct CoreState {
   void CollectPart(const ReportedPart& part);
   // All parts of a replica are reserved: the object becomes live, or gains a replica.
   bool Adopt(const ReportedPart& part, const PartialObject& object, StoredParts parts);
-  // False: it has as many replicas as there may be.
+  // What an older master granted had at least as many replicas as the highest number says. No more
+  // is known of the wish of its writer.
+  void WishAsReported(SlotIndex slot, const ReportedPart& part);
+  // Under the number that the parts name, if no other replica has it. False: the object has as many
+  // replicas as there may be.
   bool AddReplica(SlotIndex slot, StoredParts parts);
   // What the node holds of it is not taken: it is owed.
   void Decline(const ReportedPart& part, NodeIndex node);
@@ -250,6 +257,12 @@ struct CoreState {
   // The node owes to forget its parts: they complete nothing any more, whatever the others bring.
   void DropPartialAt(NodeId node, const Debt& debt);
   void ReleasePartial(const PartialPart& part, const ReleaseRule& rule = {});
+
+  // --- core_lost.cc
+  void FindLostParts(NodeRecord& node, absl::Time now, uint32_t* work);
+
+  // --- core_drain.cc
+  void SetDraining(NodeRecord& node, bool is_draining);
 
   // --- core_admin.cc
   ObjectEntry EntryOf(SlotIndex slot, absl::Time now) const;
@@ -278,6 +291,7 @@ struct CoreState {
   absl::btree_map<std::string, RegisteredNode> registry;  // empty where nothing is kept
   bool is_registry_closed = false;                        // as the masters before have left it
   bool is_registry_to_close = false;
+  ChangeNumber drains_saved_by = 0;  // of the last change of one
   ChangeNumber strike_saved_by = 0;  // of the last incarnation that was taken out
   uint32_t unmet_nodes = 0;          // of the registry
   std::vector<RemoveTicket> awaiting_unmet;
@@ -300,6 +314,7 @@ struct CoreState {
   SlotTable policy_slots;
   std::unique_ptr<EvictionPolicy> policy;
   Placement placement;
+  ReplicaKeeper keeper;
 
   BytesByUse bytes = {};  // of all nodes
   uint64_t live_objects = 0;
@@ -344,6 +359,7 @@ uint32_t CoreState::DropReplicas(SlotIndex slot, Goes goes) {
       objects[slot].is_scattered = true;  // what the node brings back may be welcome
     }
   }
+  keeper.Weigh(slot);
   return left;
 }
 

@@ -28,6 +28,7 @@ bool Core::Tick(absl::Time now) {
   s.RepeatCommands(now, &work);
   s.LoseNodes(now);
   s.SweepNodes(now, &work);
+  s.keeper.Tick(now, &work);
   return work == 0;
 }
 
@@ -156,6 +157,7 @@ void CoreState::SweepNodes(absl::Time now, uint32_t* work) {
       }
       --*work;
     }
+    FindLostParts(node, now, work);
     if (node.is_usable() && node.unswept == 0) node.seen = nullptr;
     if (node.state == NodeState::kRetired && node.parts.empty()) {
       ReleaseNode(node);

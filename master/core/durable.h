@@ -37,6 +37,12 @@ struct DurableRemoval {
   bool operator==(const DurableRemoval&) const = default;
 };
 
+// A node that an operator wants empty.
+struct DurableDrain {
+  std::string name = {};
+  bool operator==(const DurableDrain&) const = default;
+};
+
 // What was left by the masters before.
 struct DurableState {
   Term term = {};  // 0: not known
@@ -46,6 +52,7 @@ struct DurableState {
   std::vector<DurableNamespace> namespaces = {};
   std::vector<DurableNode> nodes = {};
   std::vector<DurableRemoval> removals = {};
+  std::vector<DurableDrain> drains = {};
   bool operator==(const DurableState&) const = default;
 };
 
@@ -64,9 +71,16 @@ struct RemovalForgotten {
   bool operator==(const RemovalForgotten&) const = default;
 };
 
+// It is called off, or its node is forgotten.
+struct DrainEnded {
+  std::string name = {};
+  bool operator==(const DrainEnded&) const = default;
+};
+
 // Each names all there is to know of its subject: a later one replaces an earlier one.
-using DurableChange = std::variant<Term, RegistryClosed, DurableNamespace, DurableNode,
-                                   NodeForgotten, DurableRemoval, RemovalForgotten>;
+using DurableChange =
+    std::variant<Term, RegistryClosed, DurableNamespace, DurableNode, NodeForgotten, DurableRemoval,
+                 RemovalForgotten, DurableDrain, DrainEnded>;
 
 // The number of a change that an answer depends on; 0: of none.
 using ChangeNumber = uint64_t;

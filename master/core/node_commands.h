@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct SessionId {
   auto operator<=>(const SessionId&) const = default;
 };
 
+// Nodes of this minor wire version and newer ones take copies.
+inline constexpr uint32_t kCopyMinor = 3;
+
 struct SegmentSpec {
   SegmentId segment = {};
   std::string medium = {};  // dram, vram, cxl, nvme, shared
@@ -34,6 +38,7 @@ struct RegisterNodeCommand {
   std::string shm_path = {};
   std::vector<SegmentSpec> segments = {};
   Term highest_term_seen = {};
+  uint32_t wire_minor = 0;  // of the node's wire version; copies need kCopyMinor
 };
 struct Registration {
   NodeId node = {};  // a new one for each incarnation
@@ -57,6 +62,12 @@ struct SealedPart {
   uint32_t replica_index = 0;
 };
 
+// A part whose bytes were found damaged: its node has forgotten it.
+struct LostPart {
+  Generation generation = {};
+  Extent extent = {};
+};
+
 struct NodeAddress {
   NodeId node = {};
   std::string name = {};
@@ -72,6 +83,19 @@ struct SegmentStatus {
   uint64_t capacity_bytes = 0;
   uint64_t largest_free_bytes = 0;
 };
+// How far a drain has come.
+struct DrainStatus {
+  uint64_t parts_left = 0;
+  uint64_t bytes_left = 0;
+  uint64_t moved_objects = 0;  // replicas that have left for it
+  uint64_t moved_bytes = 0;
+  // Objects that could not move when they were last looked at, and why.
+  uint64_t without_node = 0;  // no other node may have it: its replicas stand on all of them
+  uint64_t without_room = 0;  // all that others hold is hotter, leased or pinned
+  uint64_t unreadable = 0;    // its other replicas are away
+  uint64_t leased = 0;        // copied; the old replica stays until its lease has ended
+  bool is_done() const { return parts_left == 0; }
+};
 struct NodeStatus {
   NodeAddress address = {};
   std::string rack = {};
@@ -84,6 +108,8 @@ struct NodeStatus {
   uint64_t capacity_bytes = 0;
   absl::Duration last_heard = {};  // ago
   std::vector<SegmentStatus> segments = {};
+  uint32_t copies = 0;  // parts that it gives or takes now
+  std::optional<DrainStatus> drain = {};
 };
 
 // Forget these generations if they still own their bytes. Answered through
@@ -97,9 +123,30 @@ struct FreeCommand {
   Generation oldest_open = {};
   Generation newest = {};
 };
+// Fetch one part from another node and seal it here, see Copy in membership.proto. Answered through
+// Core::CommandResult; never repeated.
+struct CopyCommand {
+  NodeId node = {};
+  SessionId session = {};
+  uint64_t command_id = 0;
+  Generation generation = {};
+  std::string name_space = {};  // and fingerprint
+  std::string key = {};
+  std::string parent = {};
+  Extent extent = {};
+  uint64_t object_bytes = 0;
+  uint32_t part_index = 0;
+  uint32_t part_count = 1;
+  uint32_t replica_index = 0;
+  Generation claim = {};
+  NodeAddress source = {};
+  Extent source_extent = {};
+  absl::Duration timeout = {};
+};
 // What is to be done outside after commands were applied.
 struct Effects {
   std::vector<FreeCommand> frees = {};
+  std::vector<CopyCommand> copies = {};
   std::vector<RemoveTicket> removes_done = {};
   std::vector<NodeId> to_register = {};  // their sessions are over, and they have to begin anew
   // To be kept for the masters to come. The first one's number follows that of the last one before.

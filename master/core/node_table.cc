@@ -134,7 +134,7 @@ void NodeTable::Refresh() {
     capacity_bytes_ += record->capacity_bytes();
     if (record->is_up()) ++up_count_;
     if (record->is_up() && !record->inventory_complete) ++incomplete_count_;
-    if (!record->is_usable()) continue;
+    if (!record->takes_grants()) continue;
     usable_.push_back(record->index);
     if (record->host != 0) usable_by_host_[record->host].push_back(record->index);
   }

@@ -22,6 +22,7 @@
 #include "absl/types/span.h"
 #include "master/core/chunked_vector.h"
 #include "master/core/extent_allocator.h"
+#include "master/core/lost_parts.h"
 #include "master/core/node_commands.h"
 #include "master/core/object_table.h"
 
@@ -72,6 +73,9 @@ struct NodeRecord {
   absl::Time lost_at;                 // while away
   std::vector<NodeSegment> segments;  // by id
   BytesByUse bytes = {};
+  bool is_draining = false;  // it takes no more, and what it holds moves to others
+  // It came empty: until it has been here for a while it gets less than its share.
+  absl::Time empty_since = absl::InfinitePast();
   // The object of each part that stands here; the part knows its position.
   ChunkedVector<SlotIndex> parts;
 
@@ -81,11 +85,14 @@ struct NodeRecord {
   std::unique_ptr<SlotSet> seen;
   size_t unswept = 0;
 
+  std::unique_ptr<LostParts> lost;  // damaged parts that are not found yet
+
   std::vector<RemoveTicket> inventory_waiters;  // removals that wait for the whole inventory
   std::vector<std::pair<SlotIndex, Generation>> parked;
 
   bool is_up() const { return state == NodeState::kUp; }
   bool is_usable() const { return is_up() && inventory_complete; }
+  bool takes_grants() const { return is_usable() && !is_draining; }
   uint64_t free_bytes() const;
   uint64_t capacity_bytes() const;
   uint64_t largest_free_bytes() const;

@@ -16,6 +16,7 @@ enum class DeathCause : uint8_t {
   kNodeLost,
   kExpired,     // a grant whose deadline passed
   kAborted,     // a grant that was given up
+  kDamaged,     // its last bytes were, and their node has forgotten them
   kSuperseded,  // a newer generation of the key was found at a node
 };
 

@@ -51,6 +51,12 @@ struct ObjectSlot {
   bool has_list = false;    // its parts are in the side table, at `offset`
   // Nodes beside those of its parts may have records of the key that an inventory could bring back.
   bool is_scattered = false;
+  uint8_t more_wished : 3 = 0;  // replicas beside the first that its writer asked for
+  uint8_t extra : 3 = 0;        // and beside those: it is read a lot
+  bool is_short : 1 = false;    // live, with fewer replicas than its writer asked for
+  uint8_t heat = 0;             // see HeatScale
+
+  uint32_t wished() const { return 1u + more_wished; }
 };
 static_assert(sizeof(ObjectSlot) == 64);
 

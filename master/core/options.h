@@ -32,6 +32,19 @@ struct CoreOptions {
   absl::Duration registry_open = absl::Seconds(60);
   // Parts of striped objects from inventories wait this long for the parts that are missing.
   absl::Duration partial_timeout = absl::Seconds(60);
+  // Copies between nodes: repair of lost replicas, drains, and more replicas of what is hot.
+  uint64_t copy_bandwidth = uint64_t{256} << 20;    // bytes per second that a node gives and takes
+  uint32_t copies_per_node = 64;                    // parts in flight that it gives and takes
+  absl::Duration copy_timeout = absl::Seconds(10);  // and eight times what the bandwidth says
+  absl::Duration copy_retry = absl::Seconds(5);     // after a failure, or when there was no room
+  // An object that is read so often within a window gets another replica, up to so many more than
+  // its writer asked for. It loses them after three windows without a read.
+  uint32_t hot_reads = 10'000;
+  absl::Duration hot_window = absl::Seconds(10);
+  uint32_t hot_max_replicas = 2;
+  uint32_t max_hot_objects = 1u << 16;
+  // A node that comes empty gets a share of the puts that grows to its full one in this time.
+  absl::Duration node_ramp = absl::Seconds(60);
   // Share of the capacity that the leases of one namespace may hold.
   double leased_fraction = 0.25;
 

@@ -10,6 +10,9 @@ uint64_t DivideUp(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 // Payloads of stripes start on pages of the object, so that they can be read into pages.
 constexpr uint64_t kStripeAlignment = 4096;
+// Of a node that has just come empty; and how often another one is looked at instead.
+constexpr double kLeastWeight = 0.02;
+constexpr int kTriesToPick = 6;
 
 }  // namespace
 
@@ -20,7 +23,7 @@ std::optional<PlacedReplica> Placement::Place(const PlacementRequest& request) {
 
 std::optional<PlacedReplica> Placement::PlaceAnyhow(const PlacementRequest& request) {
   for (const Domain domain : {Domain::kRack, Domain::kHost, Domain::kNode}) {
-    if (auto placed = PlaceIn(CandidatesIn(domain, request), request, kMaxPartsPerReplica)) {
+    if (auto placed = PlaceIn(CandidatesIn(domain, request.others), request, kMaxPartsPerReplica)) {
       return placed;
     }
     if (request.others.empty()) break;  // all domains are the same then
@@ -35,12 +38,12 @@ void Placement::GiveBack(const PlacedReplica& replica) {
 }
 
 Placement::Candidates Placement::CandidatesIn(Domain domain,
-                                              const PlacementRequest& request) const {
+                                              absl::Span<const PlacedReplica> others) const {
   Candidates candidates;
   for (const NodeIndex index : nodes_.usable()) {
     const NodeRecord& node = nodes_[index];
     bool is_apart = true;
-    for (const PlacedReplica& other : request.others) {
+    for (const PlacedReplica& other : others) {
       for (const StoredPart& part : other) {
         const NodeRecord& taken = nodes_[part.node];
         if (taken.index == index) is_apart = false;
@@ -56,7 +59,7 @@ Placement::Candidates Placement::CandidatesIn(Domain domain,
 Placement::Candidates Placement::BestCandidates(const PlacementRequest& request) const {
   Candidates candidates;
   for (const Domain domain : {Domain::kRack, Domain::kHost, Domain::kNode}) {
-    candidates = CandidatesIn(domain, request);
+    candidates = CandidatesIn(domain, request.others);
     uint64_t capacity = 0;
     for (const NodeIndex index : candidates) capacity += nodes_[index].capacity_bytes();
     if (capacity >= request.size_bytes + kPartHeaderBytes) break;
@@ -85,28 +88,98 @@ std::optional<PlacedReplica> Placement::PlaceIn(absl::Span<const NodeIndex> cand
   return JoinHoles(candidates, request.size_bytes, max_parts);
 }
 
+double Placement::WeightOf(NodeIndex node, absl::Time now) const {
+  const absl::Time since = nodes_[node].empty_since;
+  if (since == absl::InfinitePast() || now >= since + options_.node_ramp) return 1;
+  return std::max(kLeastWeight, absl::FDivDuration(now - since, options_.node_ramp));
+}
+
+NodeIndex Placement::PickOne(absl::Span<const NodeIndex> candidates, absl::Time now) {
+  NodeIndex node = candidates[random_.Below(candidates.size())];
+  // Where all have come empty they are equal all the same.
+  for (int i = 0; i < kTriesToPick && WeightOf(node, now) < 1; ++i) {
+    if (random_.Uniform() < WeightOf(node, now)) break;
+    node = candidates[random_.Below(candidates.size())];
+  }
+  return node;
+}
+
 NodeIndex Placement::ChooseNode(absl::Span<const NodeIndex> candidates,
                                 const PlacementRequest& request) {
   const uint64_t need = request.size_bytes + kPartHeaderBytes;
   NodeIndex best = 0;
-  uint64_t best_free = 0;
-  const auto consider = [&](NodeIndex index) {
+  double best_free = 0;
+  const auto consider = [&](NodeIndex index, double weight) {
     const NodeRecord& node = nodes_[index];
     if (node.largest_free_bytes() < need) return;
-    const uint64_t free_bytes = node.free_bytes();
+    const double free_bytes = static_cast<double>(node.free_bytes()) * weight;
     if (free_bytes <= best_free) return;
     best = index;
     best_free = free_bytes;
   };
   for (const NodeIndex own : nodes_.usable_on(request.writer_host)) {
-    if (std::binary_search(candidates.begin(), candidates.end(), own)) consider(own);
+    if (std::binary_search(candidates.begin(), candidates.end(), own)) consider(own, 1);
   }
   if (best != 0) return best;
-  consider(candidates[random_.Below(candidates.size())]);
-  consider(candidates[random_.Below(candidates.size())]);
+  for (int i = 0; i < 2; ++i) {
+    const NodeIndex node = PickOne(candidates, request.now);
+    consider(node, WeightOf(node, request.now));
+  }
   if (best != 0) return best;
-  for (const NodeIndex index : candidates) consider(index);
+  for (const NodeIndex index : candidates) {
+    if (WeightOf(index, request.now) == 1) consider(index, 1);
+  }
+  if (best != 0) return best;
+  for (const NodeIndex index : candidates) consider(index, WeightOf(index, request.now));
   return best;
+}
+
+CopyPlacement Placement::PlaceCopy(const CopyRequest& request) {
+  uint64_t need = 0;
+  for (const StoredPart& part : request.like) need += part.length;
+  CopyBar bar = CopyBar::kNoNode;
+  for (const Domain domain : {Domain::kRack, Domain::kHost, Domain::kNode}) {
+    Candidates ready;
+    bool is_busy = false;
+    uint64_t capacity = 0;
+    for (const NodeIndex index : CandidatesIn(domain, request.others)) {
+      const Fit fit = request.fit(index);
+      if (fit == Fit::kNo) continue;
+      capacity += nodes_[index].capacity_bytes();
+      fit == Fit::kBusy ? is_busy = true : (ready.push_back(index), false);
+    }
+    if (capacity < need) continue;
+    if (auto placed = TakeLike(ready, request)) return {.placed = std::move(placed)};
+    if (is_busy) return {.bar = CopyBar::kBusy};
+    bar = CopyBar::kNoRoom;
+    if (!request.in_any_domain) break;
+  }
+  return {.bar = bar};
+}
+
+std::optional<PlacedReplica> Placement::TakeLike(absl::Span<const NodeIndex> candidates,
+                                                 const CopyRequest& request) {
+  if (candidates.empty()) return std::nullopt;
+  PlacedReplica placed;
+  for (const StoredPart& part : request.like) {
+    const uint64_t payload = part.length - kPartHeaderBytes;
+    const PlacementRequest one{.size_bytes = payload, .now = request.now};
+    // Stripes stay on nodes of their own while there are some.
+    Candidates unused(candidates.begin(), candidates.end());
+    std::erase_if(unused, [&](NodeIndex index) {
+      return std::any_of(placed.begin(), placed.end(),
+                         [&](const StoredPart& taken) { return taken.node == index; });
+    });
+    NodeIndex node = unused.empty() ? 0 : ChooseNode(unused, one);
+    if (node == 0) node = ChooseNode(candidates, one);
+    const auto taken = node == 0 ? std::nullopt : Take(node, payload);
+    if (!taken.has_value()) {
+      GiveBack(placed);
+      return std::nullopt;
+    }
+    placed.push_back(*taken);
+  }
+  return placed;
 }
 
 std::optional<PlacedReplica> Placement::Stripe(absl::Span<const NodeIndex> candidates,
@@ -121,7 +194,10 @@ std::optional<PlacedReplica> Placement::Stripe(absl::Span<const NodeIndex> candi
       DivideUp(DivideUp(request.size_bytes, count), kStripeAlignment) * kStripeAlignment;
   Candidates order(candidates.begin(), candidates.end());
   std::stable_sort(order.begin(), order.end(), [&](NodeIndex a, NodeIndex b) {
-    return nodes_[a].free_bytes() > nodes_[b].free_bytes();
+    const auto room = [&](NodeIndex index) {
+      return static_cast<double>(nodes_[index].free_bytes()) * WeightOf(index, request.now);
+    };
+    return room(a) > room(b);
   });
   PlacedReplica placed;
   uint64_t remaining = request.size_bytes;

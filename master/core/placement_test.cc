@@ -3,6 +3,7 @@
 #include <string>
 
 #include "master/core/testing/core_fixture.h"
+#include "master/core/testing/old_parts.h"
 
 namespace moonpool::master {
 namespace {
@@ -99,6 +100,70 @@ TEST(Placement, AReplicaMayTakeSeveralSegmentsAndNodes) {
   ASSERT_THAT(pool.Abort(segments), IsOk());
   EXPECT_EQ(pool.Grab("b", 15 * kBlock).replicas[0].parts.size(), 4u);
   EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
+// Which share of this many puts a node gets.
+double ShareOf(CoreFixture& pool, NodeId node, const std::string& prefix, int puts = 400) {
+  int there = 0;
+  for (int i = 0; i < puts; ++i) {
+    const Grant grant = pool.Grab(absl::StrCat(prefix, i), 10);
+    there += grant.replicas[0].parts[0].node == node ? 1 : 0;
+    EXPECT_THAT(pool.Commit(grant), IsOk());
+  }
+  return static_cast<double>(there) / puts;
+}
+
+TEST(Placement, ANodeThatComesEmptyGrowsIntoItsShare) {
+  CoreFixture pool;
+  for (int i = 0; i < 7; ++i) pool.AddNode(absl::StrCat("n", i), 1000 * kBlock);
+  pool.Advance(absl::Minutes(2));
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_THAT(pool.Put(absl::StrCat("k", i), kBlockPayload), IsOk());
+  }
+  const NodeId fresh = pool.AddNode("fresh", 1000 * kBlock).id;
+  // It is the emptiest by far: whenever it is looked at it would be taken.
+  const double first = ShareOf(pool, fresh, "first");
+  EXPECT_LT(first, 0.05);
+  pool.Advance(absl::Seconds(20));
+  const double third = ShareOf(pool, fresh, "third");
+  EXPECT_GT(third, first);
+  EXPECT_LT(third, 0.125);
+  pool.Advance(absl::Seconds(41));
+  // As any other that is as empty, from now on: two choices of eight nodes.
+  EXPECT_NEAR(ShareOf(pool, fresh, "last"), 0.25, 0.08);
+}
+
+TEST(Placement, AnEmptyNodeIsFilledWhenOthersHaveNoRoom) {
+  CoreFixture pool;
+  pool.AddNode("n1", 10 * kBlock);
+  pool.Advance(absl::Minutes(2));
+  for (int i = 0; i < 10; ++i) ASSERT_THAT(pool.Put(absl::StrCat("k", i), kBlockPayload), IsOk());
+  const NodeId fresh = pool.AddNode("fresh", 10 * kBlock).id;
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(pool.Grab(absl::StrCat("new", i), kBlockPayload).replicas[0].parts[0].node, fresh);
+  }
+  EXPECT_EQ(pool.core.GetStatus(pool.now).totals.evicted, 0u);
+}
+
+TEST(Placement, NodesThatComeTogetherAreEqual) {
+  CoreFixture pool;
+  NodeId last;
+  for (int i = 0; i < 8; ++i) last = pool.AddNode(absl::StrCat("n", i), 1000 * kBlock).id;
+  EXPECT_NEAR(ShareOf(pool, last, "k"), 0.125, 0.05);
+}
+
+TEST(Placement, ANodeThatBringsWhatItHeldIsNotNew) {
+  CoreFixture pool;
+  for (int i = 0; i < 7; ++i) pool.AddNode(absl::StrCat("n", i), 1000 * kBlock);
+  pool.Advance(absl::Minutes(2));
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_THAT(pool.Put(absl::StrCat("k", i), kBlockPayload), IsOk());
+  }
+  const NodeHandle back = pool.Register(CoreFixture::Description("back", {1000 * kBlock}));
+  const SealedPart held[] = {OldPart("old")};
+  pool.core.InventorySlice(back.id, back.session, held, pool.now);
+  pool.Complete(back);
+  EXPECT_NEAR(ShareOf(pool, back.id, "new"), 0.25, 0.08);
 }
 
 }  // namespace

@@ -10,8 +10,9 @@ ElectionMetrics::ElectionMetrics(metrics::Registry& registry)
                              "Term in which this master leads; 0 when it does not.")),
       reigns(registry.AddCounter("moonpool_master_election_reigns_total",
                                  "Times this master has become the leader.")),
-      losses(registry.AddCounter("moonpool_master_election_losses_total",
-                                 "Times it has ceased to be, its own resignation aside.")),
+      losses(
+          registry.AddCounter("moonpool_master_election_losses_total",
+                              "Times this master has lost the lead, its own resignations aside.")),
       silences(registry.AddCounter(
           "moonpool_master_election_silences_total",
           "Times this leader answered nobody, since etcd had not renewed its lease in time.")),

@@ -1,4 +1,4 @@
-// GetStatus, ListNodes, Why, ForgetNode.
+// GetStatus, ListNodes, Why, ForgetNode, DrainNode.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,6 +22,15 @@ void WriteTotals(const Totals& totals, v1::Totals* out) {
   out->set_evicted_bytes(totals.evicted_bytes);
   out->set_removed(totals.removed);
   out->set_lost(totals.lost);
+  out->set_copies_started(totals.copies_started);
+  out->set_copied_bytes(totals.copied_bytes);
+  uint64_t failed = 0;
+  for (const uint64_t ended : totals.copies_ended) failed += ended;
+  const uint64_t finished = totals.copies_ended[static_cast<size_t>(CopyEnd::kDone)];
+  out->set_copies_done(finished);
+  out->set_copies_failed(failed - finished);
+  out->set_replicas_trimmed(totals.replicas_trimmed);
+  out->set_parts_damaged(totals.parts_damaged);
 }
 
 void WriteStatus(const StatusResult& status, v1::GetStatusResponse& out) {
@@ -37,6 +46,9 @@ void WriteStatus(const StatusResult& status, v1::GetStatusResponse& out) {
   out.set_eviction_policy(status.eviction_policy);
   out.set_adopted_objects(status.adopted_objects);
   out.set_takeover_ms(ToWireMs(status.takeover));
+  out.set_short_objects(status.short_objects);
+  out.set_copies_in_flight(status.copies_in_flight);
+  out.set_copies_waiting(status.copies_waiting);
   for (const NamespaceStatus& name_space : status.namespaces) {
     v1::NamespaceStatus* to = out.add_namespaces();
     to->set_name(name_space.name);
@@ -45,6 +57,17 @@ void WriteStatus(const StatusResult& status, v1::GetStatusResponse& out) {
     to->set_bytes(name_space.bytes);
   }
   WriteTotals(status.totals, out.mutable_totals());
+}
+
+void WriteDrain(const DrainStatus& drain, v1::DrainStatus* out) {
+  out->set_parts_left(drain.parts_left);
+  out->set_bytes_left(drain.bytes_left);
+  out->set_moved_objects(drain.moved_objects);
+  out->set_moved_bytes(drain.moved_bytes);
+  out->set_without_node(drain.without_node);
+  out->set_without_room(drain.without_room);
+  out->set_unreadable(drain.unreadable);
+  out->set_leased(drain.leased);
 }
 
 void WriteNode(const NodeStatus& node, v1::NodeStatus* out) {
@@ -56,6 +79,8 @@ void WriteNode(const NodeStatus& node, v1::NodeStatus* out) {
   out->set_used_bytes(node.used_bytes);
   out->set_capacity_bytes(node.capacity_bytes);
   out->set_last_heard_ms(ToWireMs(node.last_heard));
+  out->set_copies(node.copies);
+  if (node.drain.has_value()) WriteDrain(*node.drain, out->mutable_drain());
   for (const SegmentStatus& segment : node.segments) {
     v1::SegmentStatus* to = out->add_segments();
     to->set_segment(segment.segment.value);
@@ -124,7 +149,26 @@ void Handlers::Why(const v1::WhyRequest& request, absl::Time now, Done<v1::WhyRe
   response.set_ago_ms(ToWireMs(why->ago));
   response.set_policy(why->policy);
   response.set_adopted(why->is_adopted);
+  response.set_wished_replicas(why->wished_replicas);
   std::move(done)(absl::OkStatus(), std::move(response));
+}
+
+template <typename Response>
+CallId Handlers::AnswerChange(const absl::StatusOr<ChangeNumber>& saved_by, absl::Time now,
+                              Done<Response> done) {
+  CallId call;
+  if (!saved_by.ok()) {
+    std::move(done)(saved_by.status(), {});
+  } else {
+    call = AnswerWhenSaved(*saved_by, now + options_.max_wait, now,
+                           [done = std::move(done)](absl::Status saved) mutable {
+                             Response response;
+                             SetVersion(response.mutable_version());
+                             std::move(done)(std::move(saved), std::move(response));
+                           });
+  }
+  Settle(now);
+  return call;
 }
 
 CallId Handlers::ForgetNode(const v1::ForgetNodeRequest& request, absl::Time now,
@@ -134,20 +178,17 @@ CallId Handlers::ForgetNode(const v1::ForgetNodeRequest& request, absl::Time now
     std::move(done)(std::move(admitted), {});
     return {};
   }
-  const absl::StatusOr<ChangeNumber> saved_by = core_.ForgetNode(request.name(), now);
-  CallId call;
-  if (!saved_by.ok()) {
-    std::move(done)(saved_by.status(), {});
-  } else {
-    call = AnswerWhenSaved(*saved_by, now + options_.max_wait, now,
-                           [done = std::move(done)](absl::Status saved) mutable {
-                             v1::ForgetNodeResponse response;
-                             SetVersion(response.mutable_version());
-                             std::move(done)(std::move(saved), std::move(response));
-                           });
+  return AnswerChange(core_.ForgetNode(request.name(), now), now, std::move(done));
+}
+
+CallId Handlers::DrainNode(const v1::DrainNodeRequest& request, absl::Time now,
+                           Done<v1::DrainNodeResponse> done) {
+  absl::Status admitted = AdmitVersion(request.version());
+  if (!admitted.ok()) {
+    std::move(done)(std::move(admitted), {});
+    return {};
   }
-  Settle(now);
-  return call;
+  return AnswerChange(core_.DrainNode(request.name(), request.cancel(), now), now, std::move(done));
 }
 
 }  // namespace moonpool::master

@@ -120,6 +120,7 @@ void Handlers::Settle(absl::Time now) {
 bool Handlers::SendEffects(absl::Time now) {
   const Effects effects = core_.TakeEffects();
   for (const FreeCommand& command : effects.frees) sessions_.Route(command);
+  for (const CopyCommand& command : effects.copies) sessions_.Route(command);
   for (const NodeId node : effects.to_register) sessions_.RegisterAnew(node, now);
   unsaved_.Add(effects.unsaved);
   return !effects.removes_done.empty();

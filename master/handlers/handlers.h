@@ -93,6 +93,10 @@ class Handlers {
   CallId ForgetNode(const v1::ForgetNodeRequest& request, absl::Time now,
                     Done<v1::ForgetNodeResponse> done);
 
+  // Answered when the masters to come will know of it.
+  CallId DrainNode(const v1::DrainNodeRequest& request, absl::Time now,
+                   Done<v1::DrainNodeResponse> done);
+
   // --- MembershipService: one NodeSession per stream, see node_session.h.
 
   // RESOURCE_EXHAUSTED/LIMIT_REACHED, UNAVAILABLE/SHUTTING_DOWN.
@@ -139,6 +143,10 @@ class Handlers {
   // Answers when the change is durable, or cannot be made so, at `deadline` at the latest.
   CallId AnswerWhenSaved(ChangeNumber number, absl::Time deadline, absl::Time now,
                          WaitingForSave::Answer answer);
+  // Answers a call of an operator when its change is durable.
+  template <typename Response>
+  CallId AnswerChange(const absl::StatusOr<ChangeNumber>& saved_by, absl::Time now,
+                      Done<Response> done);
   // True when the put has to stand in the queue for space before it is tried.
   bool HasToQueue(const v1::StartPutsRequest& request, absl::Time now);
   // After the core was changed: sends its commands and tries who waits.

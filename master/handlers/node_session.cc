@@ -51,7 +51,8 @@ RegisterNodeCommand ToCommand(const v1::Register& message) {
                               .tcp_address = message.tcp_address(),
                               .shm_path = message.shm_path(),
                               .segments = {},
-                              .highest_term_seen = Term{message.highest_term_seen()}};
+                              .highest_term_seen = Term{message.highest_term_seen()},
+                              .wire_minor = message.version().minor()};
   for (const v1::Segment& segment : message.segments()) {
     command.segments.push_back(
         {SegmentId{segment.segment()}, segment.medium(), segment.capacity_bytes()});
@@ -98,7 +99,7 @@ void NodeSession::OnMessage(const v1::NodeMessage& message, absl::Time now) {
     case v1::NodeMessage::kHeartbeat: return OnHeartbeat(message.heartbeat(), now);
     case v1::NodeMessage::kSealReport: return OnSealReport(message.seal_report(), now);
     case v1::NodeMessage::kCommandResult: return OnCommandResult(message.command_result(), now);
-    case v1::NodeMessage::kPartsLost: return;  // the next inventory says the same
+    case v1::NodeMessage::kPartsLost: return OnPartsLost(message.parts_lost(), now);
     case v1::NodeMessage::MESSAGE_NOT_SET: return ProtocolError("an empty message", now);
   }
 }
@@ -182,6 +183,18 @@ void NodeSession::OnSealReport(const v1::SealReport& message, absl::Time now) {
   if (!parts.empty()) core_.SealReport(node_, session_, parts, now);
 }
 
+void NodeSession::OnPartsLost(const v1::PartsLost& message, absl::Time now) {
+  if (message.parts_size() > table_.options().max_records_per_message) {
+    return End(BadArgument("too many parts in one report of lost ones"), true, now);
+  }
+  std::vector<LostPart> parts;
+  parts.reserve(static_cast<size_t>(message.parts_size()));
+  for (const v1::LostPart& part : message.parts()) {
+    parts.push_back({Generation{part.generation()}, FromProto(part.extent())});
+  }
+  core_.PartsLost(node_, session_, parts, now);
+}
+
 void NodeSession::OnHeartbeat(const v1::Heartbeat& message, absl::Time now) {
   core_.Heartbeat(node_, session_, now);
   heartbeat_to_ack_ = message.sequence();
@@ -251,6 +264,19 @@ void NodeSession::SendFree(const FreeCommand& command) {
   out->mutable_free()->set_oldest_open(command.oldest_open.value);
   out->mutable_free()->set_newest(command.newest.value);
   queued_generations_ += 1 + command.generations.size();
+  Queue(std::move(message));
+}
+
+void NodeSession::SendCopy(const CopyCommand& command) {
+  if (state_ == State::kEnded || command.session != session_ ||
+      queued_generations_ >= table_.options().max_queued_generations) {
+    ++table_.counts().commands_dropped;
+    return;
+  }
+  ++table_.counts().commands_sent;
+  v1::MasterMessage message;
+  CopyToProto(command, core_.term(), message.mutable_command());
+  ++queued_generations_;
   Queue(std::move(message));
 }
 

@@ -63,7 +63,7 @@ class NodeSession {
 
  private:
   friend class Handlers;      // OnMessage, Close
-  friend class SessionTable;  // SendFree, FinishRegister, End, Tick
+  friend class SessionTable;  // SendFree, SendCopy, FinishRegister, End, Tick
 
   // kRegistering: the core has taken it, and that is not durable yet. The node knows nothing of it.
   enum class State { kNew, kRegistering, kInventory, kServing, kEnded };
@@ -76,6 +76,7 @@ class NodeSession {
   void OnRegister(const v1::Register& message, absl::Time now);
   void OnInventory(const v1::Inventory& message, absl::Time now);
   void OnSealReport(const v1::SealReport& message, absl::Time now);
+  void OnPartsLost(const v1::PartsLost& message, absl::Time now);
   void OnHeartbeat(const v1::Heartbeat& message, absl::Time now);
   void OnCommandResult(const v1::CommandResult& message, absl::Time now);
   // Tells the node that it is registered, once that is durable, or that it cannot be made so.
@@ -89,6 +90,7 @@ class NodeSession {
   bool IsPlausible(const v1::SealedPart& part) const;
 
   void SendFree(const FreeCommand& command);
+  void SendCopy(const CopyCommand& command);
   // The core's term has risen: the node has to know before it can take newer grants.
   void TellTerm();
   // No more messages are taken in. What is queued may still be sent when `may_drain`.

@@ -330,6 +330,57 @@ TEST_F(NodeSessionTest, ResultsOfCommandsThatNobodyGaveChangeNothing) {
   EXPECT_THAT(core.CheckInvariants(), IsOk());
 }
 
+TEST_F(NodeSessionTest, ACopyIsOrderedAndItsResultTaken) {
+  AddNode("n1", 64 * kMiB);
+  auto request = PutRequest({"key"}, 100);
+  request.set_replicas(2);
+  request.set_min_replicas(1);
+  Answer<v1::StartPutsResponse> answer;
+  handlers.StartPuts(request, now, answer.done());
+  const v1::Grant grant = answer.response.results(0).grant();
+  Commit(grant);
+  Node& target = AddNode("n2", 64 * kMiB);
+  target.received.clear();
+  Advance(absl::Seconds(6));
+  target.Drain();
+  ASSERT_EQ(target.received.size(), 1u);
+  const v1::Command command = target.received[0].command();
+  EXPECT_EQ(command.term(), 7u);
+  ASSERT_TRUE(command.has_copy());
+  const v1::Copy& copy = command.copy();
+  EXPECT_EQ(copy.part().generation(), grant.generation());
+  EXPECT_EQ(copy.part().namespace_(), "default");
+  EXPECT_EQ(copy.part().key(), "key");
+  EXPECT_EQ(copy.part().extent().length(), 100 + kPartHeaderBytes);
+  EXPECT_EQ(copy.part().object_bytes(), 100u);
+  EXPECT_EQ(copy.part().part_count(), 1u);
+  EXPECT_EQ(copy.part().replica_index(), 1u);
+  EXPECT_GT(copy.claim(), grant.generation());
+  EXPECT_EQ(copy.source().name(), "n1");
+  EXPECT_EQ(copy.source().tcp_address(), "127.0.0.1:1");
+  EXPECT_EQ(copy.source_extent().length(), 100 + kPartHeaderBytes);
+  EXPECT_GT(copy.timeout_ms(), 0u);
+  v1::NodeMessage result;
+  result.mutable_command_result()->set_command_id(command.command_id());
+  Send(target, result);
+  EXPECT_EQ(core.GetStatus(now).short_objects, 0u);
+}
+
+TEST_F(NodeSessionTest, PartsThatAreLostAreMissed) {
+  Node& node = AddNode("n1", 64 * kMiB);
+  const v1::Grant grant = Grant("key", 100);
+  Commit(grant);
+  v1::NodeMessage message;
+  v1::LostPart* const part = message.mutable_parts_lost()->add_parts();
+  part->set_generation(grant.generation());
+  *part->mutable_extent() = grant.replicas(0).parts(0).extent();
+  Send(node, message);
+  Advance(absl::Milliseconds(20));
+  Answer<v1::ExistsResponse> answer;
+  handlers.Exists(KeysRequest<v1::ExistsRequest>({"key"}), now, answer.done());
+  EXPECT_EQ(WireReason(answer.response.results(0)), ErrorReason::kNodeLost);
+}
+
 TEST_F(NodeSessionTest, CommandsAreRepeatedUntilTheyAreConfirmed) {
   Node& node = AddNode("n1", 64 * kMiB);
   Put("a", 100);

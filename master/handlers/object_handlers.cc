@@ -109,6 +109,7 @@ void WriteEntry(const ObjectEntry& entry, v1::ObjectEntry* out) {
   for (const std::string& node : entry.nodes) out->add_nodes(node);
   out->set_parts(entry.parts);
   out->set_replicas(entry.replicas);
+  out->set_wished_replicas(entry.wished_replicas);
   out->set_children(entry.children);
   out->set_leased(entry.is_leased);
   out->set_parent(entry.parent);

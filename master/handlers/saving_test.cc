@@ -163,6 +163,36 @@ TEST_F(SavingTest, ANodeIsForgottenOnceThatIsDurable) {
   EXPECT_THAT(answer.status, IsOk());
 }
 
+TEST_F(SavingTest, ADrainIsAnsweredOnceItIsDurable) {
+  Node& node = Open("n1");
+  Send(node, RegisterMessage("n1", 4 * kMiB));
+  ASSERT_TRUE(EndWrite());
+  v1::DrainNodeRequest request;
+  FillVersion(request.mutable_version());
+  request.set_name("n1");
+  Answer<v1::DrainNodeResponse> answer;
+  handlers.DrainNode(request, now, answer.done());
+  EXPECT_FALSE(answer.is_there());
+  ASSERT_TRUE(EndWrite());
+  ASSERT_EQ(last_write.size(), 1u);
+  EXPECT_EQ(last_write[0].key, "drain/n1");
+  ASSERT_TRUE(answer.is_there());
+  EXPECT_THAT(answer.status, IsOk());
+  v1::ListNodesRequest list;
+  FillVersion(list.mutable_version());
+  Answer<v1::ListNodesResponse> nodes_answer;
+  handlers.ListNodes(list, now, nodes_answer.done());
+  EXPECT_TRUE(nodes_answer.response.nodes(0).has_drain());
+  // Asked for once more it is done already.
+  Answer<v1::DrainNodeResponse> again;
+  handlers.DrainNode(request, now, again.done());
+  EXPECT_TRUE(again.is_there());
+  request.set_name("n7");
+  Answer<v1::DrainNodeResponse> unknown;
+  handlers.DrainNode(request, now, unknown.done());
+  EXPECT_EQ(unknown.status.code(), absl::StatusCode::kNotFound);
+}
+
 // One of the two nodes of the registry is here.
 class SavingRemoveTest : public HandlersFixture {
  protected:

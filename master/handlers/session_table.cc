@@ -36,6 +36,15 @@ void SessionTable::Route(const FreeCommand& command) {
   it->second->SendFree(command);
 }
 
+void SessionTable::Route(const CopyCommand& command) {
+  const auto it = by_node_.find(command.node);
+  if (it == by_node_.end()) {
+    ++counts_.commands_dropped;
+    return;
+  }
+  it->second->SendCopy(command);
+}
+
 void SessionTable::RegisterAnew(NodeId node, absl::Time now) {
   const auto it = by_node_.find(node);
   if (it == by_node_.end()) return;

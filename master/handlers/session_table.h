@@ -32,6 +32,8 @@ class SessionTable {
 
   // To the session that it is for; dropped when there is none (the core repeats it).
   void Route(const FreeCommand& command);
+  // The same; the core gives up what was dropped when its time is over.
+  void Route(const CopyCommand& command);
   // Ends its session.
   void RegisterAnew(NodeId node, absl::Time now);
   void TellTerm();

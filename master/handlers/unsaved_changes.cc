@@ -12,12 +12,13 @@ namespace {
 
 absl::Status NotSaved(const absl::Status& status) {
   const bool is_space = absl::IsResourceExhausted(status);
-  return MakeError(is_space ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kUnavailable,
-                   ErrorReason::kNotSaved,
-                   absl::StrCat("the master cannot make it outlive a restart: ", status.message()),
-                   {.hint = is_space ? "make room for the master's --meta-dir; reads go on"
-                                     : "look at the master's log and its --meta-dir; reads go on",
-                    .retry_after = absl::Seconds(1)});
+  return MakeError(
+      is_space ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kUnavailable,
+      ErrorReason::kNotSaved,
+      absl::StrCat("the master cannot make it outlive a restart: ", status.message()),
+      {.hint = is_space ? "make room for the master's --meta-dir, or in its etcd; reads go on"
+                        : "look at the master's log, and at its --meta-dir or etcd; reads go on",
+       .retry_after = absl::Seconds(1)});
 }
 
 absl::Status Deposed() {
@@ -30,7 +31,7 @@ absl::Status Deposed() {
 absl::Status TooManyUnsaved() {
   return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
                    "too many changes wait for the master's meta store",
-                   {.hint = "look at the master's log and its --meta-dir; reads go on",
+                   {.hint = "look at the master's log, and at its --meta-dir or etcd; reads go on",
                     .retry_after = absl::Seconds(1)});
 }
 

@@ -10,6 +10,15 @@
 #include "common/version.h"
 
 namespace moonpool::master {
+namespace {
+
+void ExtentToProto(const Extent& extent, v1::Extent* out) {
+  out->set_segment(extent.segment.value);
+  out->set_offset(extent.offset);
+  out->set_length(extent.length);
+}
+
+}  // namespace
 
 absl::Status BadArgument(absl::string_view message) {
   return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument, message);
@@ -101,10 +110,7 @@ void PlaceWriter::Write(const Replicas& replicas,
     for (const Part& part : replica.parts) {
       v1::Part* to = written->add_parts();
       to->set_node_id(part.node.value);
-      v1::Extent* extent = to->mutable_extent();
-      extent->set_segment(part.extent.segment.value);
-      extent->set_offset(part.extent.offset);
-      extent->set_length(part.extent.length);
+      ExtentToProto(part.extent, to->mutable_extent());
       if (!nodes_.empty() && part.node == last_) continue;
       last_ = part.node;
       if (seen_.insert(part.node.value).second) nodes_.push_back(part.node);
@@ -127,6 +133,26 @@ void PlaceWriter::WriteNodes(google::protobuf::RepeatedPtrField<v1::NodeAddress>
     const std::optional<NodeAddress> address = core_.AddressOf(node);
     if (address.has_value()) AddressToProto(*address, out->Add());
   }
+}
+
+void CopyToProto(const CopyCommand& command, Term term, v1::Command* out) {
+  out->set_command_id(command.command_id);
+  out->set_term(term.value);
+  v1::Copy* const copy = out->mutable_copy();
+  v1::SealedPart* const part = copy->mutable_part();
+  part->set_generation(command.generation.value);
+  part->set_namespace_(command.name_space);
+  part->set_key(command.key);
+  part->set_parent(command.parent);
+  ExtentToProto(command.extent, part->mutable_extent());
+  part->set_object_bytes(command.object_bytes);
+  part->set_part_index(command.part_index);
+  part->set_part_count(command.part_count);
+  part->set_replica_index(command.replica_index);
+  copy->set_claim(command.claim.value);
+  AddressToProto(command.source, copy->mutable_source());
+  ExtentToProto(command.source_extent, copy->mutable_source_extent());
+  copy->set_timeout_ms(ToWireMs(command.timeout));
 }
 
 void AddressToProto(const NodeAddress& address, v1::NodeAddress* out) {

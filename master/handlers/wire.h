@@ -12,8 +12,10 @@
 #include "common/types.h"
 #include "master/core/commands.h"
 #include "master/core/core.h"
+#include "master/core/node_commands.h"
 #include "moonpool/v1/common.pb.h"
 #include "moonpool/v1/master.pb.h"
+#include "moonpool/v1/membership.pb.h"
 
 namespace moonpool::master {
 
@@ -73,6 +75,8 @@ class PlaceWriter {
   absl::InlinedVector<NodeId, 8> nodes_;  // in order of appearance
   absl::flat_hash_set<uint32_t> seen_;
 };
+
+void CopyToProto(const CopyCommand& command, Term term, v1::Command* out);
 
 void AddressToProto(const NodeAddress& address, v1::NodeAddress* out);
 

@@ -19,6 +19,7 @@ constexpr absl::string_view kRegistryKey = "registry";
 constexpr absl::string_view kNamespacePrefix = "namespace/";
 constexpr absl::string_view kNodePrefix = "node/";
 constexpr absl::string_view kRemovedPrefix = "removed/";
+constexpr absl::string_view kDrainPrefix = "drain/";
 constexpr absl::string_view kSeparator("\0", 1);
 
 class ValueWriter {
@@ -94,6 +95,12 @@ struct Encoder {
     return {RemovedKey(removal.name_space, removal.key),
             ValueWriter().Put(removal.generation.value).Take()};
   }
+  MetaChange operator()(const DurableDrain& drain) const {
+    return {absl::StrCat(kDrainPrefix, drain.name), ValueWriter().Take()};
+  }
+  MetaChange operator()(const DrainEnded& drain) const {
+    return {absl::StrCat(kDrainPrefix, drain.name), std::nullopt};
+  }
   MetaChange operator()(const RemovalForgotten& removal) const {
     return {RemovedKey(removal.name_space, removal.key), std::nullopt};
   }
@@ -142,6 +149,12 @@ bool ReadRemoval(absl::string_view name, ValueReader value, DurableState& state)
   return true;
 }
 
+bool ReadDrain(absl::string_view name, const ValueReader& value, DurableState& state) {
+  if (name.empty() || name.size() > kMaxNamespaceBytes || !value.is_whole()) return false;
+  state.drains.push_back({std::string(name)});
+  return true;
+}
+
 enum class Verdict { kGood, kUnknown, kBroken };
 
 Verdict ReadRecord(const MetaRecord& record, DurableState& state) {
@@ -152,7 +165,9 @@ Verdict ReadRecord(const MetaRecord& record, DurableState& state) {
   const bool is_namespace = absl::ConsumePrefix(&name, kNamespacePrefix);
   const bool is_node = !is_namespace && absl::ConsumePrefix(&name, kNodePrefix);
   const bool is_removal = !is_namespace && !is_node && absl::ConsumePrefix(&name, kRemovedPrefix);
-  const bool is_known = is_term || is_registry || is_namespace || is_node || is_removal;
+  const bool is_drain =
+      !is_namespace && !is_node && !is_removal && absl::ConsumePrefix(&name, kDrainPrefix);
+  const bool is_known = is_drain || is_term || is_registry || is_namespace || is_node || is_removal;
   if (!is_known) return Verdict::kUnknown;
   if (record.value.empty()) return Verdict::kBroken;
   const auto version = static_cast<uint8_t>(record.value.front());
@@ -163,6 +178,7 @@ Verdict ReadRecord(const MetaRecord& record, DurableState& state) {
                        : is_registry  ? ReadRegistry(value, state)
                        : is_namespace ? ReadNamespace(name, value, state)
                        : is_node      ? ReadNode(name, value, state)
+                       : is_drain     ? ReadDrain(name, value, state)
                                       : ReadRemoval(name, value, state);
   return is_good ? Verdict::kGood : Verdict::kBroken;
 }

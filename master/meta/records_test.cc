@@ -27,12 +27,13 @@ TEST(Records, WhatIsWrittenIsReadBack) {
   const DurableRemoval removal{"models/a", std::string(kAnyBytes), Generation::Of(Term{9}, 7)};
   const DecodedState decoded =
       DecodeRecords({RecordOf(Term{0x01020304}), RecordOf(RegistryClosed{}), RecordOf(name_space),
-                     RecordOf(node), RecordOf(removal)});
+                     RecordOf(node), RecordOf(removal), RecordOf(DurableDrain{"node/1"})});
   EXPECT_EQ(decoded.state, (DurableState{.term = Term{0x01020304},
                                          .is_registry_closed = true,
                                          .namespaces = {name_space},
                                          .nodes = {node},
-                                         .removals = {removal}}));
+                                         .removals = {removal},
+                                         .drains = {{"node/1"}}}));
   EXPECT_EQ(decoded.unknown, 0u);
   EXPECT_THAT(decoded.quarantined, IsEmpty());
 }
@@ -49,12 +50,15 @@ TEST(Records, WhatIsForgottenDeletesWhatWasWritten) {
             (MetaChange{EncodeChange(DurableNode{.name = "n1"}).key, std::nullopt}));
   EXPECT_EQ(EncodeChange(RemovalForgotten{"ns", "k"}),
             (MetaChange{EncodeChange(DurableRemoval{"ns", "k", {}}).key, std::nullopt}));
+  EXPECT_EQ(EncodeChange(DrainEnded{"n1"}),
+            (MetaChange{EncodeChange(DurableDrain{"n1"}).key, std::nullopt}));
 }
 
 // They are on disks: neither may change without a new version.
 TEST(Records, TheBytesAreThoseOfTheFormat) {
   using absl::string_view;
   EXPECT_EQ(RecordOf(Term{0x01020304}), (MetaRecord{"term", "\x01\x04\x03\x02\x01"}));
+  EXPECT_EQ(RecordOf(DurableDrain{"n1"}), (MetaRecord{"drain/n1", "\x01"}));
   EXPECT_EQ(RecordOf(DurableNamespace{"ns", "fp"}), (MetaRecord{"namespace/ns",
                                                                 "\x01"
                                                                 "fp"}));
@@ -82,7 +86,7 @@ TEST(Records, NewerKindsAndVersionsAreLeftAlone) {
   MetaRecord newer = RecordOf(node);
   newer.value[0] = 2;
   const DecodedState decoded =
-      DecodeRecords({{"drain/n", "x"}, {"", ""}, {"terms", "x"}, newer, RecordOf(node)});
+      DecodeRecords({{"tenant/n", "x"}, {"", ""}, {"terms", "x"}, newer, RecordOf(node)});
   EXPECT_EQ(decoded.unknown, 4u);
   EXPECT_THAT(decoded.quarantined, IsEmpty());
   EXPECT_THAT(decoded.state.nodes, ElementsAre(node));
@@ -111,13 +115,19 @@ TEST(Records, ABrokenOneIsQuarantinedAndTheRestIsUsed) {
       RecordOf(DurableRemoval{"ns", "", Generation{1}}),
       RecordOf(DurableRemoval{"ns", long_key, Generation{1}}),
       RecordOf(DurableRemoval{"ns", "k", Generation{0}}),
+      RecordOf(DurableDrain{""}),
+      RecordOf(DurableDrain{long_name}),
+      {"drain/n", "\x01\x01"},
   };
   for (const MetaRecord& record : broken) {
     const DecodedState decoded =
         DecodeRecords({record, RecordOf(DurableNode{"good", Incarnation{1}, {}})});
     EXPECT_THAT(decoded.quarantined, ElementsAre(record.key)) << record.value.size();
     EXPECT_EQ(decoded.state.nodes.size(), 1u) << record.key;
-    EXPECT_EQ(decoded.state.namespaces.size() + decoded.state.removals.size(), 0u) << record.key;
+    EXPECT_EQ(decoded.state.namespaces.size() + decoded.state.removals.size() +
+                  decoded.state.drains.size(),
+              0u)
+        << record.key;
   }
 }
 

@@ -53,7 +53,7 @@ void Candidacy::OnEvent(const ElectionEvent& event) {
 
 void Candidacy::Run() {
   while (true) {
-    SharedHandlers::ReignWork work = handlers_.AwaitReignWork(resting_, not_before_ - clock_.Now());
+    SharedHandlers::ReignWork work = handlers_.AwaitReignWork(resting_, not_before_);
     work.ended.clear();
     if (work.is_over) return;
     if (work.to_begin.has_value()) TryToBegin(*work.to_begin);

@@ -21,6 +21,7 @@
 #include "common/testing/test_logger.h"
 #include "common/version.h"
 #include "master/etcd/testing/served_etcd.h"
+#include "master/meta/records.h"
 #include "master/service/server.h"
 #include "moonpool/v1/admin.grpc.pb.h"
 #include "moonpool/v1/master.grpc.pb.h"
@@ -230,6 +231,17 @@ TEST_F(CandidacyTest, ATermThatANodeHasSeenIsRaisedInTheElection) {
   const auto second = NewMaster();
   ASSERT_TRUE(second->AwaitService());
   EXPECT_EQ(*second->Term(), 52u);
+}
+
+// As after an operator has restored one and not the other.
+TEST_F(CandidacyTest, ATermThatTheStoreKnowsIsOvertakenBeforeTheReignBegins) {
+  const std::string term = *EncodeChange(Term{40}).value;
+  ASSERT_THAT(etcd_.Apply(EtcdTxn{.success = {EtcdPut{.key = "/t/meta/term", .value = term}}}),
+              IsOk());
+  const auto master = NewMaster();
+  ASSERT_TRUE(master->AwaitService());
+  EXPECT_EQ(*master->Term(), 41u);
+  EXPECT_EQ(etcd_.Value("/t/term"), "41");
 }
 
 TEST_F(CandidacyTest, UntilTheRaisedTermIsDurableTheNodeIsToldNothing) {

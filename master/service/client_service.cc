@@ -76,7 +76,8 @@ OperatorService::OperatorService(const ServiceContext& context, metrics::Registr
       get_status_(registry, "GetStatus"),
       list_nodes_(registry, "ListNodes"),
       why_(registry, "Why"),
-      forget_node_(registry, "ForgetNode") {}
+      forget_node_(registry, "ForgetNode"),
+      drain_node_(registry, "DrainNode") {}
 
 grpc::ServerUnaryReactor* OperatorService::GetStatus(Context*, const v1::GetStatusRequest* request,
                                                      v1::GetStatusResponse* response) {
@@ -100,6 +101,12 @@ grpc::ServerUnaryReactor* OperatorService::ForgetNode(Context*,
                                                       v1::ForgetNodeResponse* response) {
   return UnaryReactor<v1::ForgetNodeResponse>::Start(context_, forget_node_, &Handlers::ForgetNode,
                                                      request, response);
+}
+
+grpc::ServerUnaryReactor* OperatorService::DrainNode(Context*, const v1::DrainNodeRequest* request,
+                                                     v1::DrainNodeResponse* response) {
+  return UnaryReactor<v1::DrainNodeResponse>::Start(context_, drain_node_, &Handlers::DrainNode,
+                                                    request, response);
 }
 
 }  // namespace moonpool::master

@@ -49,6 +49,7 @@ class OperatorService final : public v1::AdminService::CallbackService {
   Reactor* ListNodes(Context*, const v1::ListNodesRequest*, v1::ListNodesResponse*) override;
   Reactor* Why(Context*, const v1::WhyRequest*, v1::WhyResponse*) override;
   Reactor* ForgetNode(Context*, const v1::ForgetNodeRequest*, v1::ForgetNodeResponse*) override;
+  Reactor* DrainNode(Context*, const v1::DrainNodeRequest*, v1::DrainNodeResponse*) override;
 
  private:
   const ServiceContext context_;
@@ -56,6 +57,7 @@ class OperatorService final : public v1::AdminService::CallbackService {
   RpcMetrics list_nodes_;
   RpcMetrics why_;
   RpcMetrics forget_node_;
+  RpcMetrics drain_node_;
 };
 
 }  // namespace moonpool::master

@@ -35,6 +35,11 @@ metrics::Counter& CounterOf(metrics::Registry& registry, const ReasonFamily& fam
                              {{"reason", absl::AsciiStrToLower(ReasonName(reason))}});
 }
 
+void AddReasons(metrics::Registry& r) {
+  for (const ErrorReason reason : kMissReasons) CounterOf(r, kMissed, reason);
+  for (const ErrorReason reason : kRefusalReasons) CounterOf(r, kRefused, reason);
+}
+
 }  // namespace
 
 RpcMetrics::RpcMetrics(metrics::Registry& registry, absl::string_view rpc)
@@ -130,9 +135,9 @@ ServiceMetrics::ServiceMetrics(metrics::Registry& r)
       nodes_known_(r.AddGauge("moonpool_master_nodes_known", "Nodes that are up or may return.")),
       sessions_(r.AddGauge("moonpool_master_sessions", "Streams of nodes, registered or not.")),
       waiters_(r.AddGauge("moonpool_master_waiters", "Calls that wait now.")),
-      meta_(r) {
-  for (const ErrorReason reason : kMissReasons) CounterOf(r, kMissed, reason);
-  for (const ErrorReason reason : kRefusalReasons) CounterOf(r, kRefused, reason);
+      meta_(r),
+      copies_(r) {
+  AddReasons(r);
 }
 
 ServiceMetrics::Role::Role(metrics::Registry& r)
@@ -155,6 +160,35 @@ ServiceMetrics::Meta::Meta(metrics::Registry& r)
                             "Batches that the meta store did not take; repeated later.")),
       unsaved(r.AddGauge("moonpool_master_unsaved_changes",
                          "Changes that the meta store has not taken yet.")) {}
+
+ServiceMetrics::Copies::Copies(metrics::Registry& r)
+    : bytes(r.AddCounter("moonpool_master_copied_bytes_total",
+                         "Bytes of replicas that were made by copies between nodes.")),
+      trimmed(r.AddCounter("moonpool_master_replicas_trimmed_total",
+                           "Replicas dropped that were more than an object shall have.")),
+      damaged(r.AddCounter("moonpool_master_parts_damaged_total",
+                           "Parts that nodes have found damaged and forgotten.")),
+      short_objects(r.AddGauge("moonpool_master_short_objects",
+                               "Objects with fewer replicas than their writers asked for.")),
+      in_flight(r.AddGauge("moonpool_master_copies_in_flight",
+                           "Objects of which another replica is being made.")),
+      waiting(r.AddGauge("moonpool_master_copies_waiting",
+                         "Objects whose replicas are to be looked at.")) {
+  for (size_t i = 0; i < kCopyEnds; ++i) {
+    ended[i] =
+        &r.AddCounter("moonpool_master_copies_total", "Copies between nodes that have ended.",
+                      {{"end", std::string(kCopyEndNames[i])}});
+  }
+}
+
+void ServiceMetrics::Copies::Publish(const Totals& now, const Totals& before) {
+  for (size_t i = 0; i < kCopyEnds; ++i) {
+    ended[i]->Increment(now.copies_ended[i] - before.copies_ended[i]);
+  }
+  bytes.Increment(now.copied_bytes - before.copied_bytes);
+  trimmed.Increment(now.replicas_trimmed - before.replicas_trimmed);
+  damaged.Increment(now.parts_damaged - before.parts_damaged);
+}
 
 void ServiceMetrics::Publish(const Reigns& reigns, const Leadership& leadership, absl::Time now) {
   const Reign reign = leadership.ReignAt(now);
@@ -192,6 +226,9 @@ void ServiceMetrics::PublishGauges(const StatusResult& status, size_t sessions, 
   nodes_known_.Set(status.nodes_known);
   sessions_.Set(static_cast<double>(sessions));
   waiters_.Set(static_cast<double>(waiters));
+  copies_.short_objects.Set(static_cast<double>(status.short_objects));
+  copies_.in_flight.Set(static_cast<double>(status.copies_in_flight));
+  copies_.waiting.Set(static_cast<double>(status.copies_waiting));
   meta_.unsaved.Set(static_cast<double>(unsaved));
   role.term.Set(status.term.value);
 }
@@ -239,6 +276,7 @@ void ServiceMetrics::PublishTotals(const Totals& now) {
   adoptions_.Increment(now.adopted - totals_.adopted);
   other_layouts_.Increment(now.other_layouts - totals_.other_layouts);
   inventories_retaken_.Increment(now.inventories_retaken - totals_.inventories_retaken);
+  copies_.Publish(now, totals_);
   totals_ = now;
 }
 

@@ -107,6 +107,18 @@ class ServiceMetrics {
     metrics::Counter& failures;
     metrics::Gauge& unsaved;
   } meta_;
+
+  struct Copies {
+    explicit Copies(metrics::Registry& registry);
+    void Publish(const Totals& now, const Totals& before);
+    std::array<metrics::Counter*, kCopyEnds> ended;
+    metrics::Counter& bytes;
+    metrics::Counter& trimmed;
+    metrics::Counter& damaged;
+    metrics::Gauge& short_objects;
+    metrics::Gauge& in_flight;
+    metrics::Gauge& waiting;
+  } copies_;
 };
 
 }  // namespace moonpool::master

@@ -40,6 +40,7 @@ void SharedHandlers::Run(absl::FunctionRef<void(Reigns&, absl::Time)> call) {
     PostWrite(now);
     actions.swap(posted_);
     if (reigns_.NextWakeup() < timer_due_) timer_wakes_.Signal();
+    if (reigns_.to_begin().has_value() || reigns_.has_ended()) work_comes_.Signal();
     held = clock_.Now() - now;
   }
   metrics_.lock_held.Observe(held);
@@ -68,29 +69,26 @@ void SharedHandlers::Write(Reigns::DueWrite write) {
       });
 }
 
-SharedHandlers::ReignWork SharedHandlers::AwaitReignWork(Reign is_resting, absl::Duration rest) {
+SharedHandlers::ReignWork SharedHandlers::AwaitReignWork(Reign resting, absl::Time not_before) {
   absl::MutexLock lock(&mutex_);
-  const auto has_other_work = [this, is_resting]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  ReignWork work;
+  while (true) {
+    const absl::Duration rest = not_before - clock_.Now();
     const auto& to_begin = reigns_.to_begin();
-    return is_work_over_ || reigns_.has_ended() ||
-           (to_begin.has_value() && to_begin->reign != is_resting);
-  };
-  const auto has_work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return is_work_over_ || reigns_.has_ended() || reigns_.to_begin().has_value();
-  };
-  const bool is_rested = !mutex_.AwaitWithTimeout(absl::Condition(&has_other_work), rest);
-  if (is_rested) mutex_.Await(absl::Condition(&has_work));
-  ReignWork work{
-      .to_begin = reigns_.to_begin(), .ended = reigns_.TakeEnded(), .is_over = is_work_over_};
-  if (!is_rested && work.to_begin.has_value() && work.to_begin->reign == is_resting) {
-    work.to_begin.reset();
+    const bool is_resting =
+        to_begin.has_value() && to_begin->reign == resting && rest > absl::ZeroDuration();
+    work = {.to_begin = is_resting ? std::nullopt : to_begin,
+            .ended = reigns_.TakeEnded(),
+            .is_over = is_work_over_};
+    if (work.is_over || work.to_begin.has_value() || !work.ended.empty()) return work;
+    work_comes_.WaitWithTimeout(&mutex_, is_resting ? rest : absl::InfiniteDuration());
   }
-  return work;
 }
 
 void SharedHandlers::EndReignWork() {
   absl::MutexLock lock(&mutex_);
   is_work_over_ = true;
+  work_comes_.Signal();
 }
 
 Reign SharedHandlers::present_reign() const {

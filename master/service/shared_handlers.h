@@ -70,8 +70,8 @@ class SharedHandlers {
     std::vector<std::unique_ptr<ReignState>> ended;
     bool is_over = false;  // there will be no more
   };
-  // Waits for some. A reign that `is_resting` may not be begun before `rest` has passed.
-  ReignWork AwaitReignWork(Reign is_resting, absl::Duration rest);
+  // Waits for some. The reign that is `resting` is not to begin before that time.
+  ReignWork AwaitReignWork(Reign resting, absl::Time not_before);
   void EndReignWork();
 
   // The reign that has begun and has not ended, as it was a moment ago; none: there is none.
@@ -99,7 +99,9 @@ class SharedHandlers {
   MetaWriter& writer_;
   Leadership leadership_;
   mutable absl::Mutex mutex_;
+  // No conditions: each of the many who unlock would have to evaluate them.
   absl::CondVar timer_wakes_;
+  absl::CondVar work_comes_;
   Reigns reigns_ ABSL_GUARDED_BY(mutex_);
   absl::InlinedVector<Action, 2> posted_ ABSL_GUARDED_BY(mutex_);
   absl::Time timer_due_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

@@ -17,9 +17,12 @@ LinkMetrics::LinkMetrics(metrics::Registry& registry)
                                           "Parts named in inventories.")),
       reported_parts(registry.AddCounter("moonpool_node_reported_parts_total",
                                          "Parts named in seal reports.")),
+      lost_parts(registry.AddCounter("moonpool_node_reported_lost_parts_total",
+                                     "Parts that the master was told are lost.")),
       report_overflows(registry.AddCounter(
           "moonpool_node_report_overflows_total",
-          "Sessions begun anew since more seals waited to be reported than are remembered.")),
+          "Sessions begun anew since more waited to be reported than is remembered, or than the "
+          "master understands.")),
       commands(registry.AddCounter("moonpool_node_commands_total", "Commands of the master.")),
       refused_commands(registry.AddCounter("moonpool_node_refused_commands_total",
                                            "Commands not done: an older term, or unknown.")),

@@ -16,6 +16,7 @@ struct LinkMetrics {
   metrics::Counter& inventories;
   metrics::Counter& inventory_parts;
   metrics::Counter& reported_parts;
+  metrics::Counter& lost_parts;
   metrics::Counter& report_overflows;
   metrics::Counter& commands;
   metrics::Counter& refused_commands;

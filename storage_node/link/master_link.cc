@@ -9,6 +9,7 @@
 #include "common/rpc/status_proto.h"
 #include "common/status_macros.h"
 #include "common/version.h"
+#include "storage_node/link/copy_order.h"
 #include "storage_node/link/sealed_part.h"
 
 namespace moonpool::storage_node {
@@ -22,6 +23,8 @@ constexpr absl::Duration kHeartbeatIntervalMin = absl::Milliseconds(10);
 constexpr absl::Duration kHeartbeatIntervalMax = absl::Minutes(1);
 constexpr absl::Duration kSessionTimeoutMax = absl::Minutes(10);
 constexpr int kHeartbeatsPerTimeoutMin = 2;
+constexpr absl::Duration kCopyTimeoutMax = absl::Minutes(10);
+constexpr uint32_t kPartsLostMinor = 3;
 // No clock counts that far: what names it is garbled, and would lock out every master to come.
 constexpr uint32_t kTermMax = 0xffff0000;
 
@@ -59,13 +62,14 @@ absl::string_view LinkStateName(LinkState state) {
   return "unknown";
 }
 
-MasterLink::MasterLink(NodeIdentity identity, MasterLinkOptions options, ExtentIndex& index,
-                       LinkMetrics& metrics, Random random, Logger& logger)
+MasterLink::MasterLink(NodeIdentity identity, MasterLinkOptions options, Dependencies dependencies,
+                       Random random)
     : identity_(std::move(identity)),
       options_(std::move(options)),
-      index_(index),
-      metrics_(metrics),
-      logger_(logger),
+      index_(dependencies.index),
+      copies_(dependencies.copies),
+      metrics_(dependencies.metrics),
+      logger_(dependencies.logger),
       choice_(options_.masters,
               {.pause_min = options_.backoff_min,
                .pause_max = options_.backoff_max,
@@ -193,9 +197,10 @@ void MasterLink::OnRegistered(const v1::Registered& registered, absl::Time now, 
     return Drop(BadMessage("registered a second time"), now, out);
   }
   if (const absl::Status bad = Check(registered); !bad.ok()) return Drop(bad, now, out);
+  takes_lost_parts_ = registered.version().minor() >= kPartsLostMinor;
   // First the term, then the look at what is sealed: no older seal can slip in between.
   term_ = Term{registered.term()};
-  index_.NoteTerm(term_);
+  RaiseTerm(term_);
   index_.SetFloor(Generation{registered.newest_generation()});
   metrics_.term.Set(term_.value);
   metrics_.sessions.Increment();
@@ -224,41 +229,67 @@ void MasterLink::OnCommand(const v1::Command& command, absl::Time now, LinkOutpu
   if (command.term() > kTermMax) return Drop(BadMessage("an impossible term"), now, out);
   last_heard_ = now;  // acknowledgements may stand in line behind it
   metrics_.commands.Increment();
-  const absl::Status status = Execute(command);
+  const std::optional<absl::Status> status = Execute(command, now);
+  if (!status.has_value()) return;
   v1::CommandResult& result = *out.send.emplace_back().mutable_command_result();
   result.set_command_id(command.command_id());
-  StatusToProto(status, result.mutable_status());
+  StatusToProto(*status, result.mutable_status());
 }
 
-absl::Status MasterLink::Execute(const v1::Command& command) {
+std::optional<absl::Status> MasterLink::Execute(const v1::Command& command, absl::Time now) {
   if (command.term() < index_.newest_term().value) {
     metrics_.refused_commands.Increment();
     return OlderTerm(command.term(), index_.newest_term());
   }
   // A leader may raise its term while sessions are open.
-  index_.NoteTerm(Term{command.term()});
-  if (command.command_case() != v1::Command::kFree) {
-    metrics_.refused_commands.Increment();
-    return MakeError(StatusCode::kUnimplemented, ErrorReason::kPeerVersion,
-                     "this node does not know the command", {.hint = "upgrade the node"});
+  RaiseTerm(Term{command.term()});
+  absl::Status status;
+  switch (command.command_case()) {
+    case v1::Command::kFree: status = ExecuteFree(command.free(), Term{command.term()}); break;
+    case v1::Command::kCopy:
+      status = StartCopy(command, now);
+      if (status.ok()) return std::nullopt;
+      break;
+    case v1::Command::COMMAND_NOT_SET:
+      status = MakeError(StatusCode::kUnimplemented, ErrorReason::kPeerVersion,
+                         "this node does not know the command", {.hint = "upgrade the node"});
   }
-  const GrantWindow window{.oldest_open = Generation{command.free().oldest_open()},
-                           .newest = Generation{command.free().newest()}};
-  if (window.newest.term() > Term{command.term()} ||
-      window.oldest_open.value > window.newest.value + 1) {
-    metrics_.refused_commands.Increment();
-    return MakeError(
-        StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
-        absl::StrCat("grants from ", ToString(window.oldest_open), " to ", ToString(window.newest),
-                     " are not those of term ", command.term()));
+  if (!status.ok()) metrics_.refused_commands.Increment();
+  return status;
+}
+
+absl::Status MasterLink::ExecuteFree(const v1::Free& free, Term term) {
+  const GrantWindow window{.oldest_open = Generation{free.oldest_open()},
+                           .newest = Generation{free.newest()}};
+  if (window.newest.term() > term || window.oldest_open.value > window.newest.value + 1) {
+    return MakeError(StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
+                     absl::StrCat("grants from ", ToString(window.oldest_open), " to ",
+                                  ToString(window.newest), " are not those of term ", term.value));
   }
   std::vector<Generation> generations;
-  generations.reserve(static_cast<size_t>(command.free().generations_size()));
-  for (const uint64_t value : command.free().generations()) {
-    generations.push_back(Generation{value});
-  }
+  generations.reserve(static_cast<size_t>(free.generations_size()));
+  for (const uint64_t value : free.generations()) generations.push_back(Generation{value});
   metrics_.freed_parts.Increment(index_.Free(generations, window));
+  copies_.Cancel(generations);
   return absl::OkStatus();
+}
+
+// Done by somebody who may wait for another node.
+absl::Status MasterLink::StartCopy(const v1::Command& command, absl::Time now) {
+  ASSIGN_OR_RETURN(CopyOrder order, CopyOrderFromProto(command.copy()));
+  if (order.claim.term() > Term{command.term()}) {
+    return MakeError(
+        StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
+        absl::StrCat("claim ", ToString(order.claim), " is of a term after ", command.term()));
+  }
+  const absl::Duration timeout = FromWireMs(command.copy().timeout_ms(), kCopyTimeoutMax);
+  return copies_.Add(command.command_id(), std::move(order), now + timeout);
+}
+
+// What is claimed under an older term cannot be sealed any more.
+void MasterLink::RaiseTerm(Term term) {
+  if (term > index_.newest_term()) copies_.CancelBefore(term);
+  index_.NoteTerm(term);
 }
 
 void MasterLink::OnHeartbeatAck(const v1::HeartbeatAck& ack, absl::Time now, LinkOutput& out) {
@@ -266,7 +297,7 @@ void MasterLink::OnHeartbeatAck(const v1::HeartbeatAck& ack, absl::Time now, Lin
   if (ack.term() > kTermMax) return Drop(BadMessage("an impossible term"), now, out);
   if (Term{ack.term()} > term_) {  // raised by another node that had seen a higher one
     term_ = Term{ack.term()};
-    index_.NoteTerm(term_);
+    RaiseTerm(term_);
     metrics_.term.Set(term_.value);
   }
   if (ack.sequence() <= heartbeats_acked_ || ack.sequence() > heartbeats_sent_) return;
@@ -290,23 +321,34 @@ void MasterLink::TickSession(absl::Time now, bool has_room, LinkOutput& out) {
   }
   TickSearch(now, out);
   if (!has_room) return;
-  if (state_ == LinkState::kLive && index_.seal_reports().has_overflowed()) {
+  SendCopyResults(out);
+  if (state_ == LinkState::kUploading) return SendInventorySlice(out);
+  if (const absl::Status why = WhyListAnew(); !why.ok()) {
     // A session has one inventory, so the master gets what is missing by a new session.
     metrics_.report_overflows.Increment();
-    return Drop(MakeError(StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
-                          "more seals wait to be reported than are remembered"),
-                now, out);
+    return Drop(why, now, out);
   }
-  if (state_ == LinkState::kUploading) {
-    SendInventorySlice(out);
-  } else {
-    SendDueReports(now, out);
+  SendLostParts(out);
+  SendDueReports(now, out);
+}
+
+absl::Status MasterLink::WhyListAnew() const {
+  if (index_.seal_reports().has_overflowed() || index_.lost_parts().has_overflowed()) {
+    return MakeError(StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
+                     "more seals or lost parts wait to be reported than are remembered");
   }
+  if (!takes_lost_parts_ && index_.lost_parts().size() > 0) {
+    return MakeError(StatusCode::kFailedPrecondition, ErrorReason::kPeerVersion,
+                     "the master learns of lost parts only from an inventory",
+                     {.hint = "upgrade the master"});
+  }
+  return absl::OkStatus();
 }
 
 void MasterLink::StartInventory() {
   // Before the first look: what is sealed from now on is reported, what was sealed is found.
   index_.seal_reports().Clear();
+  index_.lost_parts().Clear();
   reports_due_ = absl::InfiniteFuture();
   cursor_ = {};
   EnterState(LinkState::kUploading);
@@ -344,6 +386,27 @@ void MasterLink::SendDueReports(absl::Time now, LinkOutput& out) {
   *out.send.emplace_back().mutable_seal_report() = std::move(report);
 }
 
+// First of all that is reported: what is brought back to the same place comes later.
+void MasterLink::SendLostParts(LinkOutput& out) {
+  const std::vector<PartAt> lost = index_.lost_parts().Take(options_.parts_per_message);
+  if (lost.empty()) return;
+  v1::PartsLost& message = *out.send.emplace_back().mutable_parts_lost();
+  for (const PartAt& at : lost) {
+    v1::LostPart& part = *message.add_parts();
+    part.set_generation(at.generation.value);
+    ExtentToProto(at.extent, part.mutable_extent());
+  }
+  metrics_.lost_parts.Increment(lost.size());
+}
+
+void MasterLink::SendCopyResults(LinkOutput& out) {
+  for (const CopyResult& copy : copies_.TakeResults()) {
+    v1::CommandResult& result = *out.send.emplace_back().mutable_command_result();
+    result.set_command_id(copy.command_id);
+    StatusToProto(copy.status, result.mutable_status());
+  }
+}
+
 void MasterLink::Drop(const absl::Status& why, absl::Time now, LinkOutput& out) {
   out.disconnect = true;
   out.send.clear();
@@ -364,6 +427,7 @@ void MasterLink::ScheduleRetry(const absl::Status& why, absl::Time now) {
   }
   deadline_ = choice_.Next(now).at;
   term_ = Term{};
+  copies_.EndSession();
   EnterState(LinkState::kWaiting);
 }
 
@@ -381,7 +445,9 @@ absl::Time MasterLink::WakeAt(absl::Time now, bool has_room) const {
   if (!has_session()) return deadline_;
   absl::Time wake_at = std::min({next_heartbeat_, last_heard_ + session_timeout_, SearchAt()});
   if (!has_room) return wake_at;
+  if (copies_.has_results()) return now;
   if (state_ == LinkState::kUploading || index_.seal_reports().has_overflowed()) return now;
+  if (index_.lost_parts().size() > 0 || index_.lost_parts().has_overflowed()) return now;
   const size_t pending = index_.seal_reports().size();
   if (pending >= options_.parts_per_message) return now;
   if (pending > 0) {

@@ -12,16 +12,18 @@
 // Whoever drives it owns the connections: it passes in what happened, and carries out what is
 // returned.
 //
-//   MasterLink link(identity, options, index, metrics, Random(seed), logger);
+//   MasterLink link(identity, options, {index, copies, metrics, logger}, Random(seed));
 //   LinkOutput out = link.Tick(clock.Now(), /*has_room=*/true);
 //   if (out.connect) connection = Open(*out.connect);       // then OnConnected or OnDisconnected
 //   for (auto& message : out.send) connection.Write(message);
-//   ... until out.wake_at, a message, the end of the connection, or index.seal_reports() pends.
+//   ... until out.wake_at, a message, the end of the connection, or index.seal_reports() or the
+//   copies pend.
 //
 // Heartbeats start with the registration, so that a long upload is no silence. Seals are reported
 // soon after they happened, in batches; while the inventory is on its way the reports wait behind
 // it. Commands are done again when they come again: a generation is never reused, so to free it
-// twice is to free it once.
+// twice is to free it once. Copies are answered when somebody has carried them out; with the
+// session end those that are under way, since nobody waits for them any more.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +39,7 @@
 #include "common/rpc/leader_choice.h"
 #include "common/types.h"
 #include "moonpool/v1/membership.pb.h"
+#include "storage_node/copy/copy_queue.h"
 #include "storage_node/link/link_metrics.h"
 #include "storage_node/pool/extent_index.h"
 
@@ -89,11 +92,17 @@ struct LinkOutput {
   absl::Time wake_at = absl::InfiniteFuture();
 };
 
-// Used by one thread at a time. Borrows index, metrics and logger. `now` never goes back.
+// Used by one thread at a time. `now` never goes back.
 class MasterLink {
  public:
-  MasterLink(NodeIdentity identity, MasterLinkOptions options, ExtentIndex& index,
-             LinkMetrics& metrics, Random random, Logger& logger);
+  struct Dependencies {  // borrowed
+    ExtentIndex& index;
+    CopyQueue& copies;
+    LinkMetrics& metrics;
+    Logger& logger;
+  };
+  MasterLink(NodeIdentity identity, MasterLinkOptions options, Dependencies dependencies,
+             Random random);
 
   // Does what is due. Without room (what was sent before is still being written) it sends nothing
   // that can wait: no inventory and no reports, at most one heartbeat.
@@ -122,12 +131,20 @@ class MasterLink {
   absl::Status Check(const v1::Registered& registered) const;
   void OnRegistered(const v1::Registered& registered, absl::Time now, LinkOutput& out);
   void OnCommand(const v1::Command& command, absl::Time now, LinkOutput& out);
-  absl::Status Execute(const v1::Command& command);
+  // nullopt: answered later.
+  std::optional<absl::Status> Execute(const v1::Command& command, absl::Time now);
+  absl::Status ExecuteFree(const v1::Free& free, Term term);
+  absl::Status StartCopy(const v1::Command& command, absl::Time now);
+  void RaiseTerm(Term term);
   void OnHeartbeatAck(const v1::HeartbeatAck& ack, absl::Time now, LinkOutput& out);
 
   void TickSession(absl::Time now, bool has_room, LinkOutput& out);
   void SendInventorySlice(LinkOutput& out);
   void SendDueReports(absl::Time now, LinkOutput& out);
+  void SendLostParts(LinkOutput& out);
+  void SendCopyResults(LinkOutput& out);
+  // Something can only be told by an inventory. Why; OK: nothing.
+  absl::Status WhyListAnew() const;
   void StartInventory();
 
   // leader_search.cc: the masters beside the session's.
@@ -146,6 +163,7 @@ class MasterLink {
   const NodeIdentity identity_;
   const MasterLinkOptions options_;
   ExtentIndex& index_;
+  CopyQueue& copies_;
   LinkMetrics& metrics_;
   Logger& logger_;
 
@@ -159,6 +177,7 @@ class MasterLink {
 
   // The session.
   Term term_;
+  bool takes_lost_parts_ = false;  // the master knows the message
   absl::Duration heartbeat_interval_;
   absl::Duration session_timeout_;
   uint64_t heartbeats_sent_ = 0;

@@ -30,7 +30,9 @@ absl::Status CheckRecord(const transport::SealRecord& record) {
 
 ExtentIndex::ExtentIndex(std::vector<PoolSegment> segments, SealJournal& journal,
                          ExtentIndexOptions options)
-    : journal_(journal), seal_reports_(options.seal_reports_max) {
+    : journal_(journal),
+      seal_reports_(options.seal_reports_max),
+      lost_parts_(options.lost_parts_max) {
   const SegmentIndex::Shared shared{.viewers = viewers_,
                                     .journal = journal,
                                     .newest_term = newest_term_,
@@ -73,10 +75,25 @@ absl::StatusOr<std::shared_ptr<transport::WriteClaim>> ExtentIndex::Claim(
 }
 
 absl::Status ExtentIndex::Seal(const transport::SealRecord& record) {
+  return SealUnder(record.generation, record);
+}
+
+absl::Status ExtentIndex::SealCopy(const transport::SealRecord& record, Generation claim) {
+  if (claim <= record.generation) return BadRecord("a copy is claimed under what is newer");
+  return SealUnder(claim, record);
+}
+
+std::optional<transport::SealRecord> ExtentIndex::FindRecord(Generation generation,
+                                                             const Extent& extent) const {
+  const SegmentIndex* segment = Find(extent.segment);
+  return segment == nullptr ? std::nullopt : segment->RecordOf(generation, extent);
+}
+
+absl::Status ExtentIndex::SealUnder(Generation claim, const transport::SealRecord& record) {
   RETURN_IF_ERROR(CheckRecord(record));
   SegmentIndex* segment = Find(record.extent.segment);
   if (segment == nullptr) return BadRecord("there is no such segment");
-  ASSIGN_OR_RETURN(const bool is_new, segment->Seal(record));
+  ASSIGN_OR_RETURN(const bool is_new, segment->Seal(record, claim));
   if (is_new) seal_reports_.Add({record.generation, record.extent});
   return absl::OkStatus();
 }
@@ -136,11 +153,24 @@ InventorySlice ExtentIndex::NextInventory(const InventoryCursor& cursor, size_t 
   return slice;
 }
 
+std::optional<PartAtRest> ExtentIndex::OpenAtRest(Generation generation,
+                                                  const Extent& extent) const {
+  const SegmentIndex* segment = Find(extent.segment);
+  return segment == nullptr ? std::nullopt : segment->OpenAtRest(generation, extent);
+}
+
+bool ExtentIndex::DropIfDamaged(const transport::SealRecord& record, Generation order,
+                                bool is_payload_whole) {
+  SegmentIndex* segment = Find(record.extent.segment);
+  if (segment == nullptr || !segment->DropIfDamaged(record, order, is_payload_whole)) return false;
+  lost_parts_.Add({record.generation, record.extent});
+  return true;
+}
+
 std::vector<transport::SealRecord> ExtentIndex::TakeSealReports(size_t records_max) {
   std::vector<transport::SealRecord> records;
-  for (const SealedAt& sealed : seal_reports_.Take(records_max)) {
-    std::optional<transport::SealRecord> record =
-        Find(sealed.extent.segment)->RecordOf(sealed.generation, sealed.extent);
+  for (const PartAt& sealed : seal_reports_.Take(records_max)) {
+    std::optional<transport::SealRecord> record = FindRecord(sealed.generation, sealed.extent);
     if (record.has_value()) records.push_back(*std::move(record));
   }
   return records;

@@ -14,14 +14,15 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/types.h"
+#include "storage_node/pool/part_reports.h"
 #include "storage_node/pool/seal_journal.h"
-#include "storage_node/pool/seal_reports.h"
 #include "storage_node/pool/segment_index.h"
 #include "storage_node/pool/viewer_set.h"
 #include "transport/ops.h"
@@ -34,6 +35,8 @@ struct ExtentIndexOptions {
   uint64_t parts_per_segment_max = uint64_t{1} << 25;
   // Seals that wait to be reported; more of them cost a new session with the master.
   size_t seal_reports_max = size_t{1} << 16;
+  // Likewise of lost parts.
+  size_t lost_parts_max = size_t{1} << 12;
 };
 
 struct InventorySlice {
@@ -54,10 +57,17 @@ class ExtentIndex {
                                                                const Extent& extent,
                                                                transport::WriterKind kind);
   absl::Status Seal(const transport::SealRecord& record);
+  // Seals bytes claimed under `claim` as a copy of a part of an older generation. Whether they may
+  // be had is judged by the claim alone: a node that was told to forget the part may get it again.
+  absl::Status SealCopy(const transport::SealRecord& record, Generation claim);
+  // What is sealed exactly there, as it is reported; nullopt: nothing of this generation.
+  std::optional<transport::SealRecord> FindRecord(Generation generation,
+                                                  const Extent& extent) const;
   void AttachViewer(const transport::ViewPins* viewer) { viewers_.Attach(viewer); }
   void DetachViewer(const transport::ViewPins* viewer) { viewers_.Detach(viewer); }
 
-  // Forgets what these generations own and invalidates the headers; unknown ones are fine. Pinned
+  // Forgets what these generations own, and the copies claimed under them, sealed or not, and
+  // invalidates the headers; unknown ones are fine. Pinned
   // bytes stay as they are, and taken, until they are released. Returns the number of parts
   // forgotten. None of them is written again, nor anything below the window. The window is that of
   // a master of the newest term: an older one knows nothing of the grants of the next.
@@ -90,9 +100,15 @@ class ExtentIndex {
   InventorySlice NextInventory(const InventoryCursor& cursor, size_t records_max) const;
 
   // What was sealed and not yet reported.
-  SealReports& seal_reports() { return seal_reports_; }
+  PartReports& seal_reports() { return seal_reports_; }
   // The oldest unreported seals that still stand.
   std::vector<transport::SealRecord> TakeSealReports(size_t records_max);
+
+  // As in SegmentIndex. A part that is dropped is among the lost ones.
+  std::optional<PartAtRest> OpenAtRest(Generation generation, const Extent& extent) const;
+  bool DropIfDamaged(const transport::SealRecord& record, Generation order, bool is_payload_whole);
+  // What was sealed, is no more, and the master has not been told.
+  PartReports& lost_parts() { return lost_parts_; }
 
   size_t segment_count() const { return segments_.size(); }
   const PoolSegment& segment(size_t index) const { return segments_[index]->segment(); }
@@ -100,11 +116,13 @@ class ExtentIndex {
 
  private:
   SegmentIndex* Find(SegmentId id) const;
+  absl::Status SealUnder(Generation claim, const transport::SealRecord& record);
 
   ViewerSet viewers_;
   SealJournal& journal_;
   std::atomic<uint32_t> newest_term_{0};
-  SealReports seal_reports_;
+  PartReports seal_reports_;
+  PartReports lost_parts_;
   std::vector<std::unique_ptr<SegmentIndex>> segments_;  // the position is the id
 };
 

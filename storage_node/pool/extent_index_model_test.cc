@@ -29,6 +29,7 @@ class Model {
   struct Part {
     Generation generation;
     Extent extent;
+    Generation claimed_by = generation;  // newer, of a copy
     bool is_sealed = false;
     bool is_written = false;
     bool is_forgotten = false;
@@ -39,7 +40,7 @@ class Model {
     const std::set<int> touched = Touching(extent);
     for (const int id : touched) {
       Part& part = parts_.at(id);
-      if (part.is_forgotten || part.generation != generation || part.extent != extent) continue;
+      if (part.is_forgotten || part.claimed_by != generation || part.extent != extent) continue;
       if (part.is_sealed) return StatusCode::kAlreadyExists;
       if (IsOver(generation)) return StatusCode::kFailedPrecondition;
       if (part.has_mapped_claim) return StatusCode::kUnavailable;
@@ -64,19 +65,23 @@ class Model {
     if (Part* part = Find(generation, extent)) part->is_written = true;
   }
 
-  StatusCode Seal(Generation generation, const Extent& extent) {
-    Part* part = Find(generation, extent);
-    if (part != nullptr && part->is_sealed) return StatusCode::kOk;
-    if (IsOver(generation) || part == nullptr || !part->is_written) {
+  // `of`: what it is a copy of; of itself.
+  StatusCode Seal(Generation claim, const Extent& extent, Generation of) {
+    Part* part = Find(claim, extent);
+    if (part != nullptr && part->is_sealed) {
+      return part->generation == of ? StatusCode::kOk : StatusCode::kFailedPrecondition;
+    }
+    if (IsOver(claim) || part == nullptr || !part->is_written) {
       return StatusCode::kFailedPrecondition;
     }
     part->is_sealed = true;
+    part->generation = of;
     return StatusCode::kOk;
   }
 
   void EndClaim(Generation generation, const Extent& extent, WriterKind kind) {
     for (auto& [id, part] : parts_) {
-      if (part.generation != generation || part.extent != extent) continue;
+      if (part.claimed_by != generation || part.extent != extent) continue;
       if (kind == WriterKind::kMapped) part.has_mapped_claim = false;
       if (!part.is_sealed) part.is_written = false;
     }
@@ -87,7 +92,7 @@ class Model {
     open_from_ = std::max(open_from_, window.oldest_open);
     freed_.insert(generation);
     for (auto& [id, part] : parts_) {
-      if (part.generation == generation) part.is_forgotten = true;
+      if (part.generation == generation || part.claimed_by == generation) part.is_forgotten = true;
     }
     DropForgotten();
   }
@@ -126,10 +131,10 @@ class Model {
     StatusCode refusal = StatusCode::kOk;
     for (const int id : touched) {
       const Part& part = parts_.at(id);
-      if (!part.is_forgotten && part.generation > generation) {
+      if (!part.is_forgotten && part.claimed_by > generation) {
         return StatusCode::kFailedPrecondition;
       }
-      if (!part.is_forgotten && part.generation == generation) {
+      if (!part.is_forgotten && part.claimed_by == generation) {
         refusal = StatusCode::kInvalidArgument;
       } else if (refusal == StatusCode::kOk && IsPinned(part)) {
         refusal = StatusCode::kUnavailable;
@@ -137,9 +142,9 @@ class Model {
     }
     return refusal;
   }
-  Part* Find(Generation generation, const Extent& extent) {
+  Part* Find(Generation claim, const Extent& extent) {
     for (auto& [id, part] : parts_) {
-      if (!part.is_forgotten && part.generation == generation && part.extent == extent) {
+      if (!part.is_forgotten && part.claimed_by == claim && part.extent == extent) {
         return &part;
       }
     }
@@ -245,9 +250,21 @@ class Rehearsal {
       claimed.claim->SetWritten();
       model_.SetWritten(claimed.generation, claimed.extent);
     }
-    const absl::Status status = pool_.index().Seal(
-        RecordFor(claimed.generation, claimed.extent, ToString(claimed.generation)));
-    ASSERT_EQ(status.code(), model_.Seal(claimed.generation, claimed.extent)) << status;
+    const Generation of = WhatItHolds(claimed.generation);
+    const transport::SealRecord record = RecordFor(of, claimed.extent, ToString(of));
+    const absl::Status status = of == claimed.generation
+                                    ? pool_.index().Seal(record)
+                                    : pool_.index().SealCopy(record, claimed.generation);
+    ASSERT_EQ(status.code(), model_.Seal(claimed.generation, claimed.extent, of)) << status;
+  }
+
+  // Some claims are of copies of what was granted earlier, perhaps freed since, or in an earlier
+  // term; the same one whenever it is asked.
+  static Generation WhatItHolds(Generation claim) {
+    const uint32_t counter = claim.counter();
+    if (counter % 3 != 0) return claim;
+    if (counter % 2 == 0) return Gen(claim.term().value, counter / 2);
+    return Gen(claim.term().value - 1, counter);
   }
 
   void EndClaim() {

@@ -1,7 +1,9 @@
 #include "storage_node/pool/owner_map.h"
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "common/check.h"
 
@@ -38,10 +40,13 @@ Owners OwnerMap::Overlapping(uint64_t offset, uint64_t end) {
 
 Owners OwnerMap::OfGeneration(Generation generation) {
   Owners owners;
-  const auto it = by_generation_.find(generation);
-  if (it == by_generation_.end()) return owners;
-  for (uint32_t slot = it->second; slot != kNone; slot = slots_[slot].next_) {
-    owners.push_back(&slots_[slot]);
+  if (const auto it = by_generation_.find(generation); it != by_generation_.end()) {
+    for (uint32_t slot = it->second; slot != kNone; slot = slots_[slot].next_) {
+      owners.push_back(&slots_[slot]);
+    }
+  }
+  if (const auto it = copies_.find(generation); it != copies_.end()) {
+    for (const uint32_t slot : it->second) owners.push_back(&slots_[slot]);
   }
   return owners;
 }
@@ -72,6 +77,14 @@ void OwnerMap::Erase(Owner& owner) {
   owner = Owner();
 }
 
+void OwnerMap::TurnIntoCopy(Owner& owner, Generation of) {
+  MP_CHECK(owner.claimed_by == Generation{} && of < owner.generation, "a copy of what is newer",
+           of.value);
+  Unlink(owner);
+  owner.claimed_by = std::exchange(owner.generation, of);
+  Link(owner);
+}
+
 void OwnerMap::Forget(Owner& owner) {
   Unlink(owner);
   owner.state = OwnerState::kForgotten;
@@ -84,6 +97,7 @@ void OwnerMap::Link(Owner& owner) {
   owner.next_ = is_new ? kNone : it->second;
   if (!is_new) slots_[it->second].previous_ = owner.slot_;
   it->second = owner.slot_;
+  if (owner.claimed_by != Generation{}) copies_[owner.claimed_by].push_back(owner.slot_);
 }
 
 void OwnerMap::Unlink(Owner& owner) {
@@ -95,6 +109,11 @@ void OwnerMap::Unlink(Owner& owner) {
   } else {
     by_generation_.erase(owner.generation);
   }
+  if (owner.claimed_by == Generation{}) return;
+  const auto copies = copies_.find(owner.claimed_by);
+  auto& slots = copies->second;
+  slots.erase(std::find(slots.begin(), slots.end(), owner.slot_));
+  if (slots.empty()) copies_.erase(copies);
 }
 
 }  // namespace moonpool::storage_node

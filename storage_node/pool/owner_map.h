@@ -29,7 +29,9 @@ enum class OwnerState : uint8_t {
 };
 
 struct Owner {
-  Generation generation;
+  Generation generation;  // whose part it is, or will be
+  // Of a copy: its bytes were claimed under this, and hold the part of the older generation above.
+  Generation claimed_by;
   uint64_t offset = 0;
   uint64_t length = 0;
   SegmentClaim* claim = nullptr;  // the live claim, if any
@@ -48,6 +50,8 @@ struct Owner {
   std::unique_ptr<char[]> text;  // key, then parent
 
   uint64_t end() const { return offset + length; }
+  // Its place among the owners of these bytes, past and to come: the newest owns.
+  Generation order() const { return claimed_by == Generation{} ? generation : claimed_by; }
   absl::string_view key() const { return {text.get(), key_bytes}; }
   absl::string_view parent() const { return {text.get() + key_bytes, parent_bytes}; }
   void SetText(absl::string_view key, absl::string_view parent);
@@ -72,12 +76,14 @@ class OwnerMap {
   const Owner* FindFrom(uint64_t offset) const;
   // All that own a byte of [offset, end), in order of place.
   Owners Overlapping(uint64_t offset, uint64_t end);
-  // Those of a generation, the forgotten ones left out.
+  // Those of a generation, and what was claimed under it for copies; the forgotten ones left out.
   Owners OfGeneration(Generation generation);
 
   // Takes bytes that nobody owns.
   Owner& Insert(Generation generation, uint64_t offset, uint64_t length);
   void Erase(Owner& owner);
+  // What was claimed under its generation is a copy of the part of an older one.
+  void TurnIntoCopy(Owner& owner, Generation of);
   // Its generation does not find it any more; its bytes stay taken.
   void Forget(Owner& owner);
 
@@ -93,6 +99,8 @@ class OwnerMap {
   std::vector<uint32_t> unused_;
   absl::btree_map<uint64_t, uint32_t> by_offset_;
   absl::flat_hash_map<Generation, uint32_t> by_generation_;  // the first of its list
+  // Copies by what they were claimed under; one claim may be of several parts.
+  absl::flat_hash_map<Generation, absl::InlinedVector<uint32_t, 1>> copies_;
 };
 
 }  // namespace moonpool::storage_node

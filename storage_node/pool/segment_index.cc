@@ -1,5 +1,6 @@
 #include "storage_node/pool/segment_index.h"
 
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -98,7 +99,7 @@ absl::StatusOr<std::shared_ptr<transport::WriteClaim>> SegmentIndex::Claim(
   RETURN_IF_ERROR(CheckExtent(extent));
   absl::MutexLock lock(&mutex_);
   Owner* same = owners_.Find(extent.offset);
-  if (same != nullptr && (same->state == OwnerState::kForgotten || same->generation != generation ||
+  if (same != nullptr && (same->state == OwnerState::kForgotten || same->order() != generation ||
                           same->length != extent.length)) {
     same = nullptr;
   }
@@ -141,8 +142,8 @@ absl::Status SegmentIndex::CheckOlderOwners(Generation generation, const Extent&
   for (const Owner* owner : owners) {
     if (owner->claim != nullptr && owner->claim->is_mapped()) pinned = owner;
     if (owner->state == OwnerState::kForgotten) continue;
-    if (owner->generation > generation) return NotOwner(generation, extent);
-    is_own |= owner->generation == generation;
+    if (owner->order() > generation) return NotOwner(generation, extent);
+    is_own |= owner->order() == generation;
   }
   if (is_own) {
     return MakeError(StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
@@ -221,36 +222,38 @@ void SegmentIndex::EndClaim(SegmentClaim& claim) {
   }
 }
 
-absl::StatusOr<bool> SegmentIndex::Seal(const transport::SealRecord& record) {
+absl::StatusOr<bool> SegmentIndex::Seal(const transport::SealRecord& record, Generation claim) {
   RETURN_IF_ERROR(CheckExtent(record.extent));
   absl::MutexLock lock(&mutex_);
-  ASSIGN_OR_RETURN(Owner* const owner, FindSealableLocked(record));
+  ASSIGN_OR_RETURN(Owner* const owner, FindSealableLocked(record, claim));
   if (owner->state == OwnerState::kSealed) return false;
   absl::StatusOr<JournalEntry> entry = shared_.journal.Append(record);
   RETURN_IF_ERROR(Annotate(entry.status(), "write the seal down"));
   shared_.journal.Erase(std::exchange(owner->entry, *entry));
+  if (claim != record.generation) owners_.TurnIntoCopy(*owner, record.generation);
   DescribeOwnerLocked(record, *owner);
   if (!owner->claim->is_mapped()) owner->claim = nullptr;  // revoked; a mapped one pins on
   transport::EncodePartHeader(transport::HeaderOf(record), At(owner->offset));
   return true;
 }
 
-absl::StatusOr<Owner*> SegmentIndex::FindSealableLocked(const transport::SealRecord& record) {
+absl::StatusOr<Owner*> SegmentIndex::FindSealableLocked(const transport::SealRecord& record,
+                                                        Generation claim) {
   Owner* owner = owners_.Find(record.extent.offset);
-  if (owner != nullptr &&
-      (owner->state == OwnerState::kForgotten || owner->generation != record.generation ||
-       owner->length != record.extent.length)) {
+  if (owner != nullptr && (owner->state == OwnerState::kForgotten || owner->order() != claim ||
+                           owner->length != record.extent.length)) {
     owner = nullptr;
   }
   if (owner != nullptr && owner->state == OwnerState::kSealed) {
     if (RecordLocked(*owner) == record) return owner;
-    return MakeError(StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
-                     absl::StrCat("generation ", ToString(record.generation),
-                                  " is sealed already, with other content"));
+    return MakeError(
+        StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
+        absl::StrCat("generation ", ToString(claim), " is sealed already, with other content"));
   }
-  RETURN_IF_ERROR(CheckLiveLocked(record.generation));
-  if (owner == nullptr) return NotOwner(record.generation, record.extent);
-  if (owner->claim == nullptr || !owner->claim->is_written()) return NotWritten(record.generation);
+  // What a copy holds was judged when it was written first. Here counts what the copy may take.
+  RETURN_IF_ERROR(CheckLiveLocked(claim));
+  if (owner == nullptr) return NotOwner(claim, record.extent);
+  if (owner->claim == nullptr || !owner->claim->is_written()) return NotWritten(claim);
   if (!owner->claim->is_mapped() && !owner->claim->Revoke()) return Pinned(*owner);
   return owner;
 }
@@ -335,6 +338,36 @@ std::optional<transport::SealRecord> SegmentIndex::RecordOf(Generation generatio
     return std::nullopt;
   }
   return RecordLocked(*owner);
+}
+
+std::optional<PartAtRest> SegmentIndex::OpenAtRest(Generation generation,
+                                                   const Extent& extent) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  const Owner* owner = owners_.Find(extent.offset);
+  if (owner == nullptr || owner->state != OwnerState::kSealed || owner->generation != generation ||
+      owner->length != extent.length) {
+    return std::nullopt;
+  }
+  return PartAtRest{.order = owner->order(), .bytes = {At(owner->offset), owner->length}};
+}
+
+// Under the lock the header of a sealed part is whole: it is invalidated and put back, or written
+// anew, in one hold.
+bool SegmentIndex::DropIfDamaged(const transport::SealRecord& record, Generation order,
+                                 bool is_payload_whole) {
+  alignas(8) std::byte header[kPartHeaderBytes];
+  transport::EncodePartHeader(transport::HeaderOf(record), header);
+  absl::MutexLock lock(&mutex_);
+  Owner* const owner = owners_.Find(record.extent.offset);
+  if (owner == nullptr || owner->state != OwnerState::kSealed || owner->order() != order ||
+      owner->generation != record.generation || owner->length != record.extent.length) {
+    return false;
+  }
+  const bool is_header_whole = std::memcmp(header, At(owner->offset), kPartHeaderBytes) == 0;
+  if (is_header_whole && is_payload_whole) return false;
+  FreeOwnerLocked(*owner);
+  ++stats_.damaged_parts;
+  return true;
 }
 
 transport::SealRecord SegmentIndex::RecordLocked(const Owner& owner) const {

@@ -2,6 +2,10 @@
 //
 // Newest owns (R2): a claim supersedes every older owner of any of its bytes, whatever their
 // shapes; their records go and their headers are invalidated before the new owner's first byte.
+// A copy of a part comes into bytes that newer generations than the part's may have owned, and may
+// still try to write: among the owners it counts as what it was claimed under, a newer grant, and
+// everywhere else as its part's generation. After a restart that order is forgotten, and not
+// needed: all that was granted before it is refused (the floor).
 // Sealed is the point of no loss (R3): the record is in the journal and in memory before Seal
 // answers, and it is out of the journal before the next owner may write. Pinned stays (R8): bytes
 // that a view or a mapped writer uses get no other owner, over a restart of the node too.
@@ -61,6 +65,14 @@ struct SegmentStats {
   uint64_t live_claims = 0;
   uint64_t superseded_parts = 0;  // sealed ones, since the start
   uint64_t freed_parts = 0;       // since the start
+  uint64_t damaged_parts = 0;     // found so, and forgotten, since the start
+};
+
+// A sealed part as it lies in memory. Its bytes may get another owner at any time; `order` tells
+// whether they did, since no two owners of the same bytes have the same.
+struct PartAtRest {
+  Generation order;
+  transport::ConstBytes bytes;  // header and payload
 };
 
 // Thread-safe: one lock per segment, held for O(log n) work and the end of a writer's step.
@@ -84,11 +96,12 @@ class SegmentIndex {
   absl::StatusOr<std::shared_ptr<transport::WriteClaim>> Claim(Generation generation,
                                                                const Extent& extent,
                                                                transport::WriterKind kind);
-  // True: sealed by this call. False: it was sealed with the same content before.
-  absl::StatusOr<bool> Seal(const transport::SealRecord& record);
+  // True: sealed by this call. False: it was sealed with the same content before. `claim`: the
+  // generation that the bytes were claimed under: the record's own, or a newer one for a copy.
+  absl::StatusOr<bool> Seal(const transport::SealRecord& record, Generation claim);
 
-  // Forgets what these generations own here; the number of parts. Bytes that are pinned stay taken
-  // until they are released.
+  // Forgets what these generations own here, and the copies claimed under them; the number of
+  // parts. Bytes that are pinned stay taken until they are released.
   uint64_t Free(absl::Span<const Generation> generations, const GrantWindow& window);
 
   // Before anything is served: takes over what an earlier life has written down. Where entries
@@ -110,6 +123,12 @@ class SegmentIndex {
   // nullopt when the generation has no sealed part exactly there.
   std::optional<transport::SealRecord> RecordOf(Generation generation, const Extent& extent) const;
 
+  // To look for damage without the lock: nullopt when the part is not there.
+  std::optional<PartAtRest> OpenAtRest(Generation generation, const Extent& extent) const;
+  // Forgets the part, as Free does, if it is the one that was opened and its header is not what it
+  // should be, or its payload, as the caller has found. False: neither, or it is gone.
+  bool DropIfDamaged(const transport::SealRecord& record, Generation order, bool is_payload_whole);
+
   SegmentStats stats() const;
 
   // A claim is being destroyed.
@@ -129,7 +148,7 @@ class SegmentIndex {
   // Makes room for a restored entry; false when something newer is there.
   bool TakeFromOlderLocked(Generation generation, const Extent& extent, bool is_sealed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Owner*> FindSealableLocked(const transport::SealRecord& record)
+  absl::StatusOr<Owner*> FindSealableLocked(const transport::SealRecord& record, Generation claim)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DescribeOwnerLocked(const transport::SealRecord& record, Owner& owner)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

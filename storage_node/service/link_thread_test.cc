@@ -28,14 +28,15 @@ class LinkThreadTest : public ::testing::Test {
     options.masters = std::move(masters);
     options.backoff_min = absl::Milliseconds(5);
     options.backoff_max = absl::Milliseconds(50);
-    auto link =
-        std::make_unique<MasterLink>(NodeIdentity{.name = "n1",
-                                                  .incarnation = Incarnation{7},
-                                                  .host_id = {},
-                                                  .rack = {},
-                                                  .tcp_address = "127.0.0.1:1",
-                                                  .shm_path = {}},
-                                     options, pool_.index(), metrics_, Random(1), log_.logger());
+    auto link = std::make_unique<MasterLink>(
+        NodeIdentity{.name = "n1",
+                     .incarnation = Incarnation{7},
+                     .host_id = {},
+                     .rack = {},
+                     .tcp_address = "127.0.0.1:1",
+                     .shm_path = {}},
+        options, MasterLink::Dependencies{pool_.index(), copies_, metrics_, log_.logger()},
+        Random(1));
     thread_ = std::make_unique<LinkThread>(
         std::move(link), clock_, log_.logger(), [this] { ++rounds_; }, end_max);
     pool_.index().seal_reports().SetOnPending([this] { thread_->Wake(); });
@@ -50,6 +51,7 @@ class LinkThreadTest : public ::testing::Test {
   metrics::Registry registry_;
   LinkMetrics metrics_{registry_};
   TestPool pool_;
+  CopyQueue copies_;
   std::unique_ptr<LinkThread> thread_;
   std::atomic<int> rounds_{0};
 };

@@ -86,7 +86,8 @@ Node::Node(NodeOptions options, Dependencies dependencies)
       dependencies_(dependencies),
       serve_metrics_(dependencies.registry),
       link_metrics_(dependencies.registry),
-      pool_metrics_(dependencies.registry) {}
+      pool_metrics_(dependencies.registry),
+      scrub_metrics_(dependencies.registry) {}
 
 Node::~Node() { Stop(); }
 
@@ -97,7 +98,9 @@ absl::Status Node::Start(std::function<bool()> should_stop) {
   RETURN_IF_ERROR(StartPool(std::move(should_stop)));
   RETURN_IF_ERROR(StartTcp());
   if (options_.shm_enabled) RETURN_IF_ERROR(StartShm());
+  StartCopies();
   StartLink();
+  if (options_.scrub_bytes_per_second > 0) StartScrubber();
   dependencies_.logger.Info("node serves", {{"node", identity_.name},
                                             {"incarnation", identity_.incarnation.value},
                                             {"host_id", identity_.host_id},
@@ -163,12 +166,24 @@ absl::Status Node::StartShm() {
   return absl::OkStatus();
 }
 
+void Node::StartCopies() {
+  copies_ = std::make_unique<CopyThreads>(
+      CopyThreadsOptions{.threads = options_.copy_threads, .host_id = identity_.host_id},
+      pool_->index(), dependencies_.clock, dependencies_.registry);
+  copies_->queue().SetOnResult([this] { link_->Wake(); });
+  copies_->Start();
+}
+
 void Node::StartLink() {
   MasterLinkOptions options;
   options.masters = options_.masters;
   options.backoff_max = options_.backoff_max;
-  auto link = std::make_unique<MasterLink>(identity_, options, pool_->index(), link_metrics_,
-                                           Random(EntropySeed()), dependencies_.logger);
+  auto link = std::make_unique<MasterLink>(identity_, options,
+                                           MasterLink::Dependencies{.index = pool_->index(),
+                                                                    .copies = copies_->queue(),
+                                                                    .metrics = link_metrics_,
+                                                                    .logger = dependencies_.logger},
+                                           Random(EntropySeed()));
   const auto each_round = [this] {
     pool_->ReleaseEnded();
     pool_metrics_.Update(pool_->index());
@@ -177,11 +192,24 @@ void Node::StartLink() {
   link_ = std::make_unique<LinkThread>(std::move(link), dependencies_.clock, dependencies_.logger,
                                        each_round);
   pool_->index().seal_reports().SetOnPending([this] { link_->Wake(); });
+  pool_->index().lost_parts().SetOnPending([this] { link_->Wake(); });
   link_->Start();
 }
 
+// At once: what an earlier life has left may have been damaged since.
+void Node::StartScrubber() {
+  scrubber_ = std::make_unique<ScrubThread>(
+      std::make_unique<Scrubber>(
+          pool_->index(), ScrubberOptions{.bytes_per_second = options_.scrub_bytes_per_second},
+          scrub_metrics_, dependencies_.logger),
+      dependencies_.clock);
+  scrubber_->Start();
+}
+
 void Node::Stop() {
+  if (scrubber_ != nullptr) scrubber_->Stop();
   if (link_ != nullptr) link_->Stop();
+  if (copies_ != nullptr) copies_->Stop();
   if (pool_ != nullptr) pool_->index().WillStop();
   for (auto it = servers_.rbegin(); it != servers_.rend(); ++it) it->server->Stop();
   servers_.clear();

@@ -19,10 +19,13 @@
 #include "common/metrics/metrics.h"
 #include "storage_node/link/link_metrics.h"
 #include "storage_node/memory/segment_memory.h"
+#include "storage_node/scrub/scrub_metrics.h"
 #include "storage_node/serve/node_target.h"
+#include "storage_node/service/copy_threads.h"
 #include "storage_node/service/link_thread.h"
 #include "storage_node/service/node_metrics.h"
 #include "storage_node/service/node_pool.h"
+#include "storage_node/service/scrub_thread.h"
 #include "transport/server.h"
 
 namespace moonpool::storage_node {
@@ -53,6 +56,9 @@ struct NodeOptions {
   bool shm_mapped_writers = true;
   uint32_t shm_pin_slots = 4096;
 
+  int copy_threads = 2;                        // that fetch parts from other nodes
+  uint64_t scrub_bytes_per_second = 64 << 20;  // looked at for damage; 0: none
+
   absl::Duration backoff_max = absl::Seconds(5);
   uint64_t parts_max = uint64_t{1} << 25;
 
@@ -76,8 +82,8 @@ class Node {
   // Takes its memory, which may last minutes (`should_stop` ends that with CANCELLED), then
   // serves. The link to the master may still be on its way when it returns.
   absl::Status Start(std::function<bool()> should_stop = [] { return false; });
-  // The master is left first, then the data servers end. A pool with a folder stays there for the
-  // next node. Idempotent.
+  // The master is left first, then copies and the data servers end. A pool with a folder stays
+  // there for the next node. Idempotent.
   void Stop();
 
   const std::string& name() const { return identity_.name; }
@@ -96,7 +102,9 @@ class Node {
   absl::Status StartPool(std::function<bool()> should_stop);
   absl::Status StartTcp();
   absl::Status StartShm();
+  void StartCopies();
   void StartLink();
+  void StartScrubber();
 
   const NodeOptions options_;
   const Dependencies dependencies_;
@@ -105,11 +113,14 @@ class Node {
   ServeMetrics serve_metrics_;
   LinkMetrics link_metrics_;
   PoolMetrics pool_metrics_;
+  ScrubMetrics scrub_metrics_;
 
   // In the order of their making; each uses those above it.
   std::unique_ptr<NodePool> pool_;
   std::unique_ptr<NodeTarget> target_;
   std::vector<DataServer> servers_;
+  std::unique_ptr<CopyThreads> copies_;
+  std::unique_ptr<ScrubThread> scrubber_;
   std::unique_ptr<LinkThread> link_;
 };
 

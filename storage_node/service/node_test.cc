@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
 #include "common/host_id.h"
@@ -130,6 +132,104 @@ TEST_F(NodeTest, ServesBothTransportsAndTellsTheMaster) {
   EXPECT_THAT(registry_.Text(), HasSubstr("moonpool_node_seals_total 2"));
   node->Stop();
   node->Stop();
+}
+
+// From one node to another, over shared memory or over TCP, as the master orders.
+TEST_F(NodeTest, FetchesPartsFromAnotherNode) {
+  const auto is_listed = [](const v1::NodeMessage& message) {
+    return message.inventory().complete();
+  };
+  const auto source = Start(Options());
+  ASSERT_TRUE(master_.WaitFor(is_listed));
+  PutAndGet(*transport::NewTcpTransport({}, clock_), *source, 1);
+  FakeMaster master(5);
+  NodeOptions options = Options();
+  options.masters = {master.address()};
+  options.name = "n2";
+  options.shm_path = dir_.path() + "/n2.sock";
+  const auto node = Start(options);
+  ASSERT_TRUE(master.WaitFor(is_listed));
+
+  const auto copy = [&](uint64_t command_id, uint64_t offset, const std::string& host_id) {
+    v1::MasterMessage message;
+    v1::Command& command = *message.mutable_command();
+    command.set_command_id(command_id);
+    command.set_term(5);
+    v1::Copy& order = *command.mutable_copy();
+    order.mutable_part()->set_generation(Generation::Of(Term{5}, 1).value);
+    order.mutable_part()->set_namespace_("default");
+    order.mutable_part()->set_key("key1");
+    order.mutable_part()->set_object_bytes(50'000);
+    order.mutable_part()->set_part_count(1);
+    order.mutable_part()->mutable_extent()->set_offset(offset);
+    order.mutable_part()->mutable_extent()->set_length(50'000 + kPartHeaderBytes);
+    order.set_claim(Generation::Of(Term{5}, 2).value);
+    order.mutable_source()->set_name(source->name());
+    order.mutable_source()->set_incarnation(source->incarnation().value);
+    order.mutable_source()->set_host_id(host_id);
+    order.mutable_source()->set_tcp_address(source->tcp_address());
+    order.mutable_source()->set_shm_path(source->shm_path());
+    order.mutable_source_extent()->set_offset(64 * 1024);
+    order.mutable_source_extent()->set_length(50'000 + kPartHeaderBytes);
+    order.set_timeout_ms(20'000);
+    master.Send(message);
+    EXPECT_TRUE(master.WaitFor([&](const v1::NodeMessage& answer) {
+      return answer.command_result().command_id() == command_id &&
+             answer.command_result().status().code() == 0;
+    }));
+  };
+  copy(1, 0, "another host");
+  copy(2, 512 * 1024, LocalHostId());
+  EXPECT_TRUE(master.WaitFor([&](const v1::NodeMessage& message) {
+    return message.seal_report().parts_size() > 0 && message.seal_report().parts(0).key() == "key1";
+  }));
+  for (const uint64_t offset : {0, 512 * 1024}) {
+    ASSERT_OK_AND_ASSIGN(auto channel,
+                         transport::NewTcpTransport({}, clock_)->Connect(PeerOf(*node), Soon()));
+    std::vector<std::byte> got(50'000);
+    transport::ReadOp read;
+    read.generation = Generation::Of(Term{5}, 1);
+    read.extent = {SegmentId{0}, offset, 50'000 + kPartHeaderBytes};
+    read.into = {absl::MakeSpan(got)};
+    ASSERT_THAT(channel->Submit(&read), IsOk());
+    transport::PollWaiter waiter(clock_);
+    transport::Channel* const channels[] = {channel.get()};
+    ASSERT_THAT(CompleteAll(channels, Soon(), waiter), IsOk());
+    EXPECT_THAT(read.status, IsOk());
+    EXPECT_EQ(got[99], std::byte{99});
+  }
+  EXPECT_THAT(registry_.Text(), HasSubstr("moonpool_node_copies_total{result=\"ok\"} 2"));
+  EXPECT_THAT(registry_.Text(), HasSubstr("moonpool_node_copied_bytes_total 100000"));
+}
+
+// What a life has left is looked at when the next begins.
+TEST_F(NodeTest, FindsWhatWasDamagedWhileNoNodeWasThere) {
+  const TempDir memory("/dev/shm");
+  NodeOptions options = Options();
+  options.pool_dir = memory.path() + "/pool";
+  auto node = Start(options);
+  ASSERT_TRUE(master_.WaitFor([](const auto& message) { return message.inventory().complete(); }));
+  PutAndGet(*transport::NewTcpTransport({}, clock_), *node, 1);
+  PutAndGet(*transport::NewTcpTransport({}, clock_), *node, 2);
+  node->Stop();
+  {
+    std::fstream pool(options.pool_dir + "/pool", std::ios::in | std::ios::out | std::ios::binary);
+    pool.seekp(64 * 1024 + 30'000);
+    pool.put('x');
+    ASSERT_TRUE(pool.good());
+  }
+  node = Start(options);
+  // Whichever comes first: it is not listed, or it is listed and then said to be lost.
+  EXPECT_TRUE(master_.WaitFor([&](const v1::NodeMessage&) {
+    return absl::StrContains(registry_.Text(), "moonpool_node_damaged_parts_total 1");
+  }));
+  EXPECT_THAT(log_.lines(), Contains(HasSubstr("a part is damaged and forgotten")));
+  node->Stop();
+  options.scrub_bytes_per_second = 0;
+  Node next(options, {clock_, registry_, log_.logger()});
+  ASSERT_THAT(next.Start(), IsOk());
+  EXPECT_THAT(log_.lines(), Contains(AllOf(HasSubstr("the pool is kept"), HasSubstr("parts=1"))))
+      << "the journal has forgotten it, too";
 }
 
 TEST_F(NodeTest, ServesWithoutAMasterAndSaysSo) {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -17,6 +19,7 @@
 #include "common/version.h"
 #include "google/protobuf/stubs/logging.h"
 #include "storage_node/link/master_link.h"
+#include "storage_node/link/sealed_part.h"
 #include "storage_node/pool/testing/test_pool.h"
 #include "storage_node/serve/node_target.h"
 #include "tests/fuzz/byte_feed.h"
@@ -27,6 +30,7 @@ namespace {
 constexpr uint32_t kTermMax = 0xffff0000;  // as in the link
 constexpr size_t kPartsPerMessage = 3;
 constexpr size_t kSegments = 2;
+constexpr size_t kCopiesMax = 3;
 constexpr uint64_t kLengths[] = {kPartHeaderBytes, 192, 1000, TestPool::kSegmentBytes / 2};
 
 class Scene {
@@ -38,7 +42,7 @@ class Scene {
   ~Scene() { pool_.index().DetachViewer(&viewer_); }
 
   void Step() {
-    switch (feed_.Below(16)) {
+    switch (feed_.Below(19)) {
       case 0: return Connected();
       case 1: return CarryOut(link_.OnDisconnected(Failure(), now_));
       case 2: return Tell(Registered());
@@ -53,6 +57,8 @@ class Scene {
       case 11: return Tick();
       case 12: return TellAsked();
       case 13: return CarryOut(link_.OnAskEnded(now_));
+      case 14: return Tell(Copy());
+      case 15: return CarryOutACopy();
       default: return Put();
     }
   }
@@ -60,6 +66,7 @@ class Scene {
   // However it was treated: an honest master takes over.
   void End() {
     viewer_.Release();
+    pinned_extent_ = {};
     CarryOut(link_.OnDisconnected(absl::UnavailableError("the master has gone"), now_));
     MP_CHECK(!is_asking_, "the question outlives the session");
     while (link_.state() != LinkState::kConnecting) {
@@ -74,15 +81,21 @@ class Scene {
     MP_CHECK(link_.state() == LinkState::kUploading, "an honest master is not taken");
     reported_.clear();
     while (link_.state() == LinkState::kUploading) Tick();
-    MP_CHECK(reported_ == parts_, "the inventory is not what is there");
+    MP_CHECK(reported_.size() == parts_.size(), "the inventory is not what is there");
+    MP_CHECK(!copies_.has_waiting() && !copies_.has_results(), "copies outlive their session");
     if (term.value == kTermMax) return;  // there is no later one to grant anything in
     const absl::Status status = Write(Generation::Of(term, 1), At(0, 192));
     MP_CHECK(status.ok(), "an honest writer is refused", status.ToString());
   }
 
  private:
+  struct Part {
+    Generation generation;
+    Generation claim;  // newer, of a copy
+  };
+
   void CarryOut(const LinkOutput& out) {
-    MP_CHECK(out.send.size() <= 2, "more is sent than was asked for", out.send.size());
+    MP_CHECK(out.send.size() <= 2 + kCopiesMax, "more is sent than was asked for", out.send.size());
     for (const v1::NodeMessage& message : out.send) {
       Take(message.inventory().parts());
       Take(message.seal_report().parts());
@@ -111,9 +124,9 @@ class Scene {
       const Generation generation{part.generation()};
       const Extent extent =
           At(part.extent().offset(), part.extent().length(), part.extent().segment());
-      MP_CHECK(parts_.contains(generation) && parts_.at(generation) == extent,
+      MP_CHECK(parts_.contains(extent) && parts_.at(extent).generation == generation,
                "a part is told that is not there", ToString(generation));
-      reported_[generation] = extent;
+      reported_.insert(extent);
     }
   }
 
@@ -134,10 +147,12 @@ class Scene {
                            told.command().term() >= pool_.index().newest_term().value &&
                            told.command().term() <= kTermMax;
     if (is_obeyed) {
-      for (const uint64_t value : told.command().free().generations()) {
-        if (Generation{value}.term() <= Term{told.command().term()})
-          parts_.erase(Generation{value});
-      }
+      std::set<uint64_t> freed(told.command().free().generations().begin(),
+                               told.command().free().generations().end());
+      std::erase_if(parts_, [&](const auto& part) {
+        return freed.contains(part.second.generation.value) ||
+               freed.contains(part.second.claim.value);
+      });
     }
     const LinkOutput out = link_.OnMessage(told, now_);
     if (is_obeyed) {
@@ -172,7 +187,7 @@ class Scene {
     if (feed_.OneIn(8)) return Generation{feed_.Number()};
     if (parts_.empty()) return Generation{};
     return std::next(parts_.begin(), static_cast<std::ptrdiff_t>(feed_.Byte() % parts_.size()))
-        ->first;
+        ->second.generation;
   }
   absl::Status Failure() {
     const auto code = static_cast<absl::StatusCode>(feed_.Below(17));
@@ -228,16 +243,42 @@ class Scene {
     Tell(message);
   }
 
+  v1::MasterMessage Copy() {
+    v1::MasterMessage message;
+    v1::Command& command = *message.mutable_command();
+    command.set_command_id(feed_.Number());
+    command.set_term(AnyTerm());
+    v1::Copy& copy = *command.mutable_copy();
+    SealedPartToProto(RecordFor(AnyGeneration(), AnyExtent(), "k"), copy.mutable_part());
+    if (feed_.OneIn(8)) copy.mutable_part()->set_part_count(feed_.Number32());
+    if (feed_.OneIn(8)) copy.mutable_part()->mutable_extent()->set_length(feed_.Number());
+    copy.set_claim(feed_.OneIn(8) ? feed_.Number() : NextGrant().value);
+    copy.mutable_source_extent()->set_length(copy.part().extent().length());
+    if (feed_.OneIn(8)) copy.mutable_source_extent()->set_length(feed_.Number());
+    copy.set_timeout_ms(feed_.Number());
+    return message;
+  }
+  // As a copier whose source has the part; or it has not.
+  void CarryOutACopy() {
+    const std::optional<CopyJob> job = copies_.Take();
+    if (!job.has_value()) return;
+    const CopyOrder& order = job->order;
+    copies_.Finish(job->id, feed_.OneIn(3) ? absl::NotFoundError("no such part")
+                                           : Write(pool_.index(), order.record, order.claim));
+    CheckPool();
+  }
+
+  Generation NextGrant() {
+    return Generation::Of(std::max(pool_.index().newest_term(), Term{1}), ++puts_);
+  }
+  Extent AnyExtent() {
+    return {SegmentId{static_cast<uint32_t>(feed_.Below(kSegments))},
+            64 * uint64_t{feed_.Byte()} % TestPool::kSegmentBytes, feed_.OneOf(kLengths)};
+  }
   // An honest writer with a grant of the present term.
   void Put() {
-    const Generation generation =
-        Generation::Of(std::max(pool_.index().newest_term(), Term{1}), ++puts_);
-    const Extent extent{SegmentId{static_cast<uint32_t>(feed_.Below(kSegments))},
-                        64 * uint64_t{feed_.Byte()} % TestPool::kSegmentBytes,
-                        feed_.OneOf(kLengths)};
-    const bool is_pinned = pinned_extent_.length > 0 && Overlap(extent, pinned_extent_);
-    const absl::Status status = Write(generation, extent);
-    MP_CHECK(!is_pinned || !status.ok(), "pinned bytes got another owner");
+    const Generation generation = NextGrant();
+    Write(generation, AnyExtent()).IgnoreError();  // hostile grants may be newer
     CheckPool();
   }
   static bool Overlap(const Extent& a, const Extent& b) {
@@ -245,17 +286,27 @@ class Scene {
   }
 
   absl::Status Write(Generation generation, const Extent& extent) {
-    ASSIGN_OR_RETURN(const auto claim,
-                     target_.Claim(generation, extent, transport::WriterKind::kStepwise));
-    std::erase_if(parts_, [&](const auto& part) { return Overlap(part.second, extent); });
+    return Write(target_, RecordFor(generation, extent, "k"), generation);
+  }
+  // Through the target, or as a copier does it.
+  template <typename Pool>
+  absl::Status Write(Pool& pool, transport::SealRecord record, Generation under) {
+    const Extent extent = record.extent;
+    ASSIGN_OR_RETURN(const auto claim, pool.Claim(under, extent, transport::WriterKind::kStepwise));
+    MP_CHECK(pinned_extent_.length == 0 || !Overlap(extent, pinned_extent_),
+             "pinned bytes got another owner");
+    std::erase_if(parts_, [&](const auto& part) { return Overlap(part.first, extent); });
     MP_CHECK(claim->BeginStep(), "nobody else writes");
-    std::fill(claim->payload().begin(), claim->payload().end(), FillOf(generation));
-    transport::SealRecord record = RecordFor(generation, extent, "k");
+    std::fill(claim->payload().begin(), claim->payload().end(), FillOf(under));
     record.payload_checksum = Checksum(claim->payload());
     claim->EndStep();
     claim->SetWritten();
-    RETURN_IF_ERROR(target_.Seal(record));
-    parts_[generation] = extent;
+    if (under == record.generation) {
+      RETURN_IF_ERROR(target_.Seal(record));
+    } else {
+      RETURN_IF_ERROR(pool_.index().SealCopy(record, under));
+    }
+    parts_[extent] = {.generation = record.generation, .claim = under};
     return absl::OkStatus();
   }
   static std::byte FillOf(Generation generation) {
@@ -265,22 +316,22 @@ class Scene {
   void Pin() {
     viewer_.Release();
     pinned_extent_ = {};
-    const Generation generation = AnyGeneration();
-    const auto part = parts_.find(generation);
-    if (part == parts_.end()) return;
-    viewer_.Hold(generation);
-    pinned_ = generation;
-    pinned_extent_ = part->second;
+    if (parts_.empty()) return;
+    const auto part =
+        std::next(parts_.begin(), static_cast<std::ptrdiff_t>(feed_.Byte() % parts_.size()));
+    viewer_.Hold(part->second.generation);
+    pinned_extent_ = part->first;
+    pinned_fill_ = FillOf(part->second.claim);
   }
 
   void CheckPool() {
-    for (const auto& [generation, extent] : parts_) {
-      MP_CHECK(pool_.IsReadable(generation, extent), "lost", ToString(generation));
+    for (const auto& [extent, part] : parts_) {
+      MP_CHECK(pool_.IsReadable(part.generation, extent), "lost", ToString(part.generation));
     }
     if (pinned_extent_.length == 0) return;
     const std::byte* bytes = pool_.base(pinned_extent_.segment.value) + pinned_extent_.offset;
     MP_CHECK(std::all_of(bytes + kPartHeaderBytes, bytes + pinned_extent_.length,
-                         [&](std::byte byte) { return byte == FillOf(pinned_); }),
+                         [&](std::byte byte) { return byte == pinned_fill_; }),
              "the bytes of a view have changed");
   }
 
@@ -292,6 +343,7 @@ class Scene {
   TestPool pool_{kSegments, {.seal_reports_max = 8}};
   NodeTarget target_{Incarnation{1}, pool_.index(), serve_metrics_};
   FakeViewer viewer_;
+  CopyQueue copies_{kCopiesMax};
   MasterLink link_{{.name = "n1",
                     .incarnation = Incarnation{1},
                     .host_id = "host",
@@ -299,17 +351,15 @@ class Scene {
                     .tcp_address = "10.0.0.1:7",
                     .shm_path = {}},
                    {.masters = {"a:1", "b:2"}, .parts_per_message = kPartsPerMessage},
-                   pool_.index(),
-                   link_metrics_,
-                   Random(1),
-                   Logger::Null()};
+                   {pool_.index(), copies_, link_metrics_, Logger::Null()},
+                   Random(1)};
   bool is_asking_ = false;
   Term newest_seen_;
   uint32_t puts_ = 0;
-  std::map<Generation, Extent> parts_;     // sealed, and neither freed nor overwritten
-  std::map<Generation, Extent> reported_;  // what the master was told of
-  Generation pinned_;
+  std::map<Extent, Part> parts_;  // sealed, and neither freed nor overwritten
+  std::set<Extent> reported_;     // what the master was told of
   Extent pinned_extent_;
+  std::byte pinned_fill_{};
 };
 
 }  // namespace

@@ -41,7 +41,7 @@ class Cluster {
         network_(scheduler_, Random(random_.Next()), options.faults.network),
         fabric_(scheduler_, network_, Random(random_.Next())),
         model_(Excuses{
-            .nodes_lost = options.faults.loses_nodes(),
+            .nodes_lost = options.faults.loses_parts(),
             .nodes_killed = options.faults.node_kills > 0,
             .network_faults = options.faults.disturbs_network(),
             .evicts = options.may_evict(),
@@ -135,6 +135,7 @@ class Cluster {
     Schedule(options_.faults.master_crashes, &Cluster::CrashTheMaster);
     Schedule(options_.faults.client_crashes, &Cluster::CrashAClient);
     Schedule(options_.faults.cuts, &Cluster::CutSomething);
+    Schedule(options_.faults.rotten_bits, &Cluster::RotABit);
   }
 
   SimNode* AnyLivingNode() {
@@ -277,6 +278,20 @@ class Cluster {
     });
   }
 
+  // Not of what is viewed: nobody promises that a view has the bytes looked at.
+  void RotABit() {
+    SimNode* const node = AnyLivingNode();
+    if (node == nullptr) return;
+    const auto part = node->AnyPart(random_);
+    if (!part.has_value()) return;
+    const bool is_viewed = std::any_of(clients_.begin(), clients_.end(), [&](const auto& client) {
+      return client->Views(part->key);
+    });
+    if (is_viewed) return;
+    node->Rot(part->extent, random_);
+    ++probes_["bits rotten"];
+  }
+
   void HealEverything() {
     network_.set_options(NetworkOptions{});
     master_.StopMetaFailures();
@@ -333,9 +348,9 @@ class Cluster {
     const std::string violation = violation_;
     end_ = scheduler_.Now();
     for (const auto& client : clients_) client->Crash();
+    for (const auto& node : nodes_) node->Crash();
     scheduler_.Run(absl::InfiniteFuture(), [this] { return scheduler_.live_actors() == 0; });
     master_.Crash();
-    for (const auto& node : nodes_) node->Crash();
     result.violation = violation;
     result.events = scheduler_.events();
     result.counts = model_.counts();
@@ -361,6 +376,7 @@ class Cluster {
       const storage_node::SegmentStats stats = node->index().stats(0);
       probes_["parts superseded"] += stats.superseded_parts;
       probes_["parts freed"] += stats.freed_parts;
+      probes_["parts found damaged"] += stats.damaged_parts;
     }
     for (const auto& client : clients_) {
       const ClientStats stats = client->stats();

@@ -64,12 +64,12 @@ std::string SimOptions::Describe() const {
       "seed %d: %d nodes of %d bytes, %d clients, %d chains, objects up to %d bytes, stripes of "
       "%d, %d replicas, %s; faults: loss %.3f straggle %.3f flips %.3f repeats %.3f, per second: "
       "node crashes %.2f kills %.2f departures %.2f client crashes %.2f freezes %.2f master "
-      "crashes %.2f cuts %.2f, meta store %s, fails %.2f",
+      "crashes %.2f cuts %.2f rotten bits %.2f, meta store %s, fails %.2f",
       seed, nodes, node_bytes, clients, chains, object_bytes_max, stripe_bytes, replicas,
       eviction_policy, faults.network.loss, faults.network.straggle, faults.data.bit_flip,
       faults.data.duplicate_write, faults.node_crashes, faults.node_kills, faults.node_departures,
       faults.client_crashes, faults.client_freezes, faults.master_crashes, faults.cuts,
-      keeps_state ? "kept" : "none", faults.meta_failures);
+      faults.rotten_bits, keeps_state ? "kept" : "none", faults.meta_failures);
 }
 
 }  // namespace moonpool::sim

@@ -20,12 +20,14 @@ struct FaultModel {
   double client_crashes = 0;   // in the middle of whatever it does
   double client_freezes = 0;   // paused in the middle of it, and resumed past every deadline
   double master_crashes = 0;   // the next one knows what is in the meta store, and has a later term
+  double rotten_bits = 0;      // one bit of a part in a node's memory turns over
   double meta_failures = 0;    // share of the writes to the meta store that fail; others are slow
   double cuts = 0;             // between two of {master, node, client}, one way or both
   absl::Duration cut_min = absl::Milliseconds(200);
   absl::Duration cut_max = absl::Seconds(12);
 
   bool loses_nodes() const { return node_crashes > 0 || node_departures > 0 || cuts > 0; }
+  bool loses_parts() const { return loses_nodes() || rotten_bits > 0; }
   bool disturbs_network() const {
     return cuts > 0 || network.loss > 0 || network.straggle > 0 || data.bit_flip > 0 ||
            data.duplicate_write > 0;

@@ -150,6 +150,11 @@ void SimClient::LookAt(const std::string& key) {
   views_.push_back({.key = key, .view = *std::move(view), .copy = std::move(bytes)});
 }
 
+bool SimClient::Views(const std::string& key) const {
+  return std::any_of(views_.begin(), views_.end(),
+                     [&](const OpenView& open) { return open.key == key; });
+}
+
 void SimClient::CheckViews() {
   for (const OpenView& open : views_) {
     if (CopyOf(open.view) != open.copy && open.view.valid()) {

@@ -51,6 +51,7 @@ class SimClient {
   bool crashed() const { return crashed_; }
   const std::string& host() const { return host_; }
   ClientStats stats() const { return client_.stats(); }
+  bool Views(const std::string& key) const;
   uint64_t views_kept_frozen() const { return views_kept_frozen_; }
 
  private:

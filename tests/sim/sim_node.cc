@@ -1,6 +1,7 @@
 #include "tests/sim/sim_node.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,9 @@ namespace {
 
 // Seals are looked for this often; a real node is woken by them.
 constexpr absl::Duration kLookForSeals = absl::Milliseconds(5);
+// A full pool is looked at in a few seconds.
+constexpr storage_node::ScrubberOptions kScrub = {
+    .bytes_per_second = 512 * 1024, .step_bytes = 64 * 1024, .round_min = absl::Seconds(1)};
 
 storage_node::RecordTable OpenTable(SimPool& pool, Incarnation new_incarnation) {
   const size_t bytes = pool.table.size() * sizeof(SimPool::Granule);
@@ -54,20 +58,56 @@ SimNode::SimNode(SimFabric& fabric, SimMaster& master, const std::string& name, 
              journal_, {}),
       metrics_(registry_),
       target_(journal_.incarnation(), index_, metrics_),
+      transport_(NewSimTransport(fabric, name)),
+      waiter_(NewSimWaiter(fabric)),
+      copy_metrics_(registry_),
+      copier_({.queue = copies_,
+               .index = index_,
+               .transports = {transport_.get()},
+               .waiter = *waiter_,
+               .metrics = copy_metrics_}),
+      scrub_metrics_(registry_),
+      scrubber_(index_, kScrub, scrub_metrics_, Logger::Null()),
       link_metrics_(registry_),
-      link_({.name = name,
-             .incarnation = target_.incarnation(),
-             .host_id = name,
-             .rack = "",
-             .tcp_address = address_,
-             .shm_path = ""},
-            {.masters = {"master"}}, index_, link_metrics_, Random(random.Next()), Logger::Null()) {
+      link_(
+          {.name = name,
+           .incarnation = target_.incarnation(),
+           .host_id = name,
+           .rack = "",
+           .tcp_address = address_,
+           .shm_path = ""},
+          {.masters = {"master"}},
+          {.index = index_, .copies = copies_, .metrics = link_metrics_, .logger = Logger::Null()},
+          Random(random.Next())) {
+  copies_.SetOnQueued([this] { WakeCopier(); });
 }
 
 void SimNode::Start() {
   if (pool_.has_content) storage_node::RestoreIndex(journal_, index_);
   fabric_.Serve(address_, name_, &target_);
   Tick();
+  Scrub();
+}
+
+void SimNode::Scrub() {
+  if (crashed_) return;
+  fabric_.scheduler().At(scrubber_.Step(fabric_.scheduler().Now()), [this] { Scrub(); });
+}
+
+std::optional<transport::SealRecord> SimNode::AnyPart(Random& random) const {
+  std::vector<transport::SealRecord> parts;
+  storage_node::InventorySlice slice;
+  do {
+    slice = index_.NextInventory(slice.next, 1000);
+    std::move(slice.records.begin(), slice.records.end(), std::back_inserter(parts));
+  } while (!slice.is_last);
+  if (parts.empty()) return std::nullopt;
+  return parts[random.Below(parts.size())];
+}
+
+void SimNode::Rot(const Extent& extent, Random& random) {
+  std::byte* const memory = pool_.memory.data()->bytes;
+  memory[extent.offset + random.Below(extent.length)] ^= std::byte{1} << random.Below(8);
 }
 
 void SimNode::Crash() {
@@ -77,6 +117,26 @@ void SimNode::Crash() {
   // The master sees the end of the stream, as the operating system would tell it.
   if (stream_ != 0) master_.CloseStream(stream_);
   stream_ = 0;
+  copies_.EndSession();
+  if (has_copier_) WakeCopier();
+}
+
+void SimNode::WakeCopier() {
+  Scheduler& scheduler = fabric_.scheduler();
+  if (std::exchange(has_copier_, true)) {
+    scheduler.Wake(copier_sleeps_);
+  } else {
+    scheduler.Spawn(absl::StrCat(name_, "/copy"), [this] { Copy(); });
+  }
+}
+
+void SimNode::Copy() {
+  while (!crashed_) {
+    if (copier_.RunNext()) continue;
+    copier_sleeps_ = fabric_.scheduler().NewToken();
+    fabric_.scheduler().Block(copier_sleeps_, absl::InfiniteFuture());
+    copier_sleeps_ = 0;
+  }
 }
 
 void SimNode::WakeAt(absl::Time time) {

@@ -4,14 +4,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/metrics/metrics.h"
 #include "common/random.h"
+#include "storage_node/copy/copy_metrics.h"
+#include "storage_node/copy/copy_queue.h"
+#include "storage_node/copy/copy_worker.h"
 #include "storage_node/journal/table_journal.h"
 #include "storage_node/link/master_link.h"
 #include "storage_node/pool/extent_index.h"
+#include "storage_node/scrub/scrub_metrics.h"
+#include "storage_node/scrub/scrubber.h"
 #include "storage_node/serve/node_target.h"
 #include "tests/sim/sim_master.h"
 #include "transport/sim/sim_transport.h"
@@ -38,12 +44,17 @@ class SimNode {
 
   void Start();
   // The process dies. What it had is gone with it, unless somebody takes its pool as it is now:
-  // what is still done to this object is not seen there.
+  // what is still done to this object is not seen there. Its actor ends by itself.
   void Crash();
   SimPool LeftPool() const;
   bool crashed() const { return crashed_; }
+  // Some sealed part, if there is one.
+  std::optional<transport::SealRecord> AnyPart(Random& random) const;
+  // Turns a bit of it over, in the header or in the payload, behind everybody's back.
+  void Rot(const Extent& extent, Random& random);
   const std::string& name() const { return name_; }
   const storage_node::ExtentIndex& index() const { return index_; }
+  const storage_node::CopyMetrics& copy_metrics() const { return copy_metrics_; }
   Incarnation incarnation() const { return target_.incarnation(); }
 
  private:
@@ -52,6 +63,10 @@ class SimNode {
   void Tick();
   // Ticks at `time`, unless something ticks before.
   void WakeAt(absl::Time time);
+  void Scrub();
+  // Wakes the actor that copies; the first order starts it.
+  void WakeCopier();
+  void Copy();
 
   SimFabric& fabric_;
   SimMaster& master_;
@@ -63,11 +78,20 @@ class SimNode {
   metrics::Registry registry_;
   storage_node::ServeMetrics metrics_;
   storage_node::NodeTarget target_;
+  std::unique_ptr<transport::Transport> transport_;
+  std::unique_ptr<transport::Waiter> waiter_;
+  storage_node::CopyQueue copies_;
+  storage_node::CopyMetrics copy_metrics_;
+  storage_node::CopyWorker copier_;
+  storage_node::ScrubMetrics scrub_metrics_;
+  storage_node::Scrubber scrubber_;
   storage_node::LinkMetrics link_metrics_;
   storage_node::MasterLink link_;
   uint64_t stream_ = 0;      // 0: not connected
   uint64_t connection_ = 0;  // counts attempts: events of older ones are void
   uint64_t wake_ = 0;        // counts wake-ups: only the newest is due
+  bool has_copier_ = false;
+  uint64_t copier_sleeps_ = 0;  // its token; 0: it is at work
   bool crashed_ = false;
 };
 

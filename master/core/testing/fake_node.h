@@ -15,6 +15,9 @@
 namespace moonpool::master {
 
 struct SealedRecord {
+  // Newer writers own the bytes: of a copy its claim, else the generation.
+  Generation OwnedBy() const { return claim == Generation{} ? generation : claim; }
+
   Generation generation;
   std::string key;
   std::string parent;
@@ -23,6 +26,7 @@ struct SealedRecord {
   uint32_t part_index = 0;
   uint32_t part_count = 1;
   uint32_t replica_index = 0;
+  Generation claim = {};
 
   SealedPart View() const {
     return SealedPart{.generation = generation,
@@ -50,12 +54,37 @@ class FakeNode {
       return false;
     }
     for (const auto& [place, other] : records_) {
-      if (Overlaps(record, other) && other.generation > record.generation) return false;
+      if (Overlaps(record, other) && other.OwnedBy() > record.OwnedBy()) return false;
     }
     std::erase_if(records_, [&](const auto& entry) { return Overlaps(record, entry.second); });
     records_[{record.extent.segment, record.extent.offset}] = record;
     return true;
   }
+  // What is copied is written under the claim, and is then the part of its generation. That this
+  // was forgotten here once says nothing about the copy.
+  bool SealCopy(const CopyCommand& copy) {
+    if (copy.claim < open_from_ || freed_.contains(copy.claim) ||
+        copy.claim.term() < description.highest_term_seen) {
+      return false;
+    }
+    const SealedRecord record{.generation = copy.generation,
+                              .key = copy.key,
+                              .parent = copy.parent,
+                              .extent = copy.extent,
+                              .object_bytes = copy.object_bytes,
+                              .part_index = copy.part_index,
+                              .part_count = copy.part_count,
+                              .replica_index = copy.replica_index,
+                              .claim = copy.claim};
+    for (const auto& [place, other] : records_) {
+      if (Overlaps(record, other) && other.OwnedBy() > copy.claim) return false;
+    }
+    std::erase_if(records_, [&](const auto& entry) { return Overlaps(record, entry.second); });
+    records_[{record.extent.segment, record.extent.offset}] = record;
+    return true;
+  }
+  // Its bytes are damaged: it knows nothing of it any more.
+  void Forget(const Extent& extent) { records_.erase({extent.segment, extent.offset}); }
   void Free(const FreeCommand& command) {
     open_from_ = std::max(open_from_, command.oldest_open);
     for (const Generation generation : command.generations) {

@@ -23,6 +23,7 @@ inline v1::MasterMessage Registered(uint32_t term, Generation newest = {}) {
   v1::MasterMessage message;
   v1::Registered& registered = *message.mutable_registered();
   registered.mutable_version()->set_major(kWireMajor);
+  registered.mutable_version()->set_minor(kWireMinor);
   registered.set_term(term);
   registered.set_node_id(3);
   registered.set_newest_generation(newest.value);
@@ -102,6 +103,8 @@ class MasterLinkTest : public ::testing::Test {
   metrics::Registry registry_;
   LinkMetrics metrics_{registry_};
   TestPool pool_;
+  static constexpr size_t kCopiesMax = 4;
+  CopyQueue copies_{kCopiesMax};
   MasterLinkOptions options_{.masters = {"a:1", "b:2"}, .parts_per_message = 2};
   MasterLink link_{{.name = "n1",
                     .incarnation = Incarnation{77},
@@ -110,10 +113,8 @@ class MasterLinkTest : public ::testing::Test {
                     .tcp_address = "10.0.0.1:7",
                     .shm_path = "/run/n1.sock"},
                    options_,
-                   pool_.index(),
-                   metrics_,
-                   Random(1),
-                   log_.logger()};
+                   {pool_.index(), copies_, metrics_, log_.logger()},
+                   Random(1)};
 };
 
 inline std::vector<std::string> Keys(const std::vector<v1::NodeMessage>& messages) {

@@ -69,14 +69,12 @@ class TestPool {
   // Claim, fill with `fill`, seal.
   absl::Status Put(Generation generation, const Extent& extent, absl::string_view key,
                    std::byte fill = std::byte{0x5a}) {
-    ASSIGN_OR_RETURN(const auto claim, Claim(generation, extent));
-    if (!claim->BeginStep()) return absl::AbortedError("superseded");
-    std::memset(claim->payload().data(), static_cast<int>(fill), claim->payload().size());
-    transport::SealRecord record = RecordFor(generation, extent, key);
-    record.payload_checksum = Checksum(claim->payload());  // in the step: the bytes are ours
-    claim->EndStep();
-    claim->SetWritten();
-    return index_.Seal(record);
+    return PutUnder(generation, RecordFor(generation, extent, key), fill);
+  }
+  // The same as a copier does it: claimed under a newer generation than the part's.
+  absl::Status PutCopy(Generation claim, Generation generation, const Extent& extent,
+                       absl::string_view key, std::byte fill = std::byte{0x5a}) {
+    return PutUnder(claim, RecordFor(generation, extent, key), fill);
   }
 
   bool IsReadable(Generation generation, const Extent& extent) {
@@ -100,6 +98,17 @@ class TestPool {
   }
 
  private:
+  absl::Status PutUnder(Generation claimed_by, transport::SealRecord record, std::byte fill) {
+    ASSIGN_OR_RETURN(const auto claim, Claim(claimed_by, record.extent));
+    if (!claim->BeginStep()) return absl::AbortedError("superseded");
+    std::memset(claim->payload().data(), static_cast<int>(fill), claim->payload().size());
+    record.payload_checksum = Checksum(claim->payload());  // in the step: the bytes are ours
+    claim->EndStep();
+    claim->SetWritten();
+    if (claimed_by == record.generation) return index_.Seal(record);
+    return index_.SealCopy(record, claimed_by);
+  }
+
   struct Bytes {
     alignas(64) std::byte data[kSegmentBytes] = {};
   };

@@ -115,6 +115,7 @@ class FakeMaster final : public v1::MembershipService::Service {
     } else if (message.has_register_()) {
       v1::Registered& registered = *answer.mutable_registered();
       registered.mutable_version()->set_major(kWireMajor);
+      registered.mutable_version()->set_minor(kWireMinor);
       registered.set_term(term_);
       registered.set_node_id(1);
       registered.set_heartbeat_interval_ms(20);

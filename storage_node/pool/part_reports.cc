@@ -1,16 +1,16 @@
-#include "storage_node/pool/seal_reports.h"
+#include "storage_node/pool/part_reports.h"
 
 #include <algorithm>
 
 namespace moonpool::storage_node {
 
-void SealReports::Add(const SealedAt& sealed) {
+void PartReports::Add(const PartAt& part) {
   bool was_idle = false;
   {
     absl::MutexLock lock(&mutex_);
     was_idle = pending_.empty() && !has_overflowed_;
     if (pending_.size() < size_max_) {
-      pending_.push_back(sealed);
+      pending_.push_back(part);
     } else {
       has_overflowed_ = true;
     }
@@ -18,26 +18,26 @@ void SealReports::Add(const SealedAt& sealed) {
   if (was_idle && on_pending_) on_pending_();
 }
 
-std::vector<SealedAt> SealReports::Take(size_t size_max) {
+std::vector<PartAt> PartReports::Take(size_t size_max) {
   absl::MutexLock lock(&mutex_);
   const auto end = pending_.begin() + static_cast<ptrdiff_t>(std::min(size_max, pending_.size()));
-  std::vector<SealedAt> taken(pending_.begin(), end);
+  std::vector<PartAt> taken(pending_.begin(), end);
   pending_.erase(pending_.begin(), end);
   return taken;
 }
 
-void SealReports::Clear() {
+void PartReports::Clear() {
   absl::MutexLock lock(&mutex_);
   pending_.clear();
   has_overflowed_ = false;
 }
 
-size_t SealReports::size() const {
+size_t PartReports::size() const {
   absl::MutexLock lock(&mutex_);
   return pending_.size();
 }
 
-bool SealReports::has_overflowed() const {
+bool PartReports::has_overflowed() const {
   absl::MutexLock lock(&mutex_);
   return has_overflowed_;
 }

@@ -1,5 +1,6 @@
-// Which seals the master has not been told of: between the data path, which adds, and the link to
-// the master, which takes.
+// Parts of which the master has not been told something: that they are sealed, or that they are
+// lost. Between those who add, on the data path and elsewhere, and the link to the master, which
+// takes.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +14,24 @@
 
 namespace moonpool::storage_node {
 
-struct SealedAt {
+struct PartAt {
   Generation generation;
   Extent extent;
 };
 
 // Bounded: when nobody takes for too long, what does not fit is dropped and the overflow is
 // remembered: a new session with its inventory tells the master instead. Thread-safe.
-class SealReports {
+class PartReports {
  public:
-  explicit SealReports(size_t size_max) : size_max_(size_max) {}
+  explicit PartReports(size_t size_max) : size_max_(size_max) {}
 
   // Called (on the adding thread, without a lock) when there is something to take after there was
   // nothing; it must not block. Set before anything is added.
   void SetOnPending(std::function<void()> on_pending) { on_pending_ = std::move(on_pending); }
 
-  void Add(const SealedAt& sealed);
+  void Add(const PartAt& part);
   // The oldest ones, at most `size_max`.
-  std::vector<SealedAt> Take(size_t size_max);
+  std::vector<PartAt> Take(size_t size_max);
   // Drops everything and forgets the overflow: the inventory that is about to start has it all.
   void Clear();
 
@@ -42,7 +43,7 @@ class SealReports {
   std::function<void()> on_pending_;
 
   mutable absl::Mutex mutex_;
-  std::deque<SealedAt> pending_ ABSL_GUARDED_BY(mutex_);
+  std::deque<PartAt> pending_ ABSL_GUARDED_BY(mutex_);
   bool has_overflowed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -1,0 +1,46 @@
+#include "cli/drain_text.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/config/units.h"
+
+namespace moonpool::cli {
+
+std::string Describe(const v1::NodeStatus& node) {
+  const v1::DrainStatus& drain = node.drain();
+  std::vector<std::string> said;
+  if (drain.parts_left() == 0) {
+    said.emplace_back("drained");
+  } else {
+    said.push_back(absl::StrCat("draining, ", drain.parts_left(), " parts left (",
+                                HumanBytes(drain.bytes_left()), ")"));
+  }
+  said.push_back(
+      absl::StrCat(drain.moved_objects(), " moved (", HumanBytes(drain.moved_bytes()), ")"));
+  const auto stuck = [&](uint64_t count, const char* why) {
+    if (drain.parts_left() > 0 && count > 0) said.push_back(absl::StrCat(count, " ", why));
+  };
+  stuck(drain.without_node(), "cannot move: all other nodes have a replica already");
+  stuck(drain.without_room(), "find no room: all that others hold is hotter, leased or pinned");
+  stuck(drain.unreadable(), "wait for nodes that are away");
+  stuck(drain.leased(), "wait for the end of a lease");
+  if (drain.parts_left() > 0 && !node.up()) said.emplace_back("the node is down");
+  return absl::StrJoin(said, "; ");
+}
+
+nlohmann::ordered_json DrainToJson(const v1::NodeStatus& node) {
+  const v1::DrainStatus& drain = node.drain();
+  return {{"done", drain.parts_left() == 0},
+          {"parts_left", drain.parts_left()},
+          {"bytes_left", drain.bytes_left()},
+          {"moved_objects", drain.moved_objects()},
+          {"moved_bytes", drain.moved_bytes()},
+          {"without_node", drain.without_node()},
+          {"without_room", drain.without_room()},
+          {"unreadable", drain.unreadable()},
+          {"leased", drain.leased()}};
+}
+
+}  // namespace moonpool::cli

@@ -1,0 +1,109 @@
+// Objects that are read a lot have more replicas, as long as they are.
+#include <string>
+
+#include "master/core/testing/copy_pool.h"
+
+namespace moonpool::master {
+namespace {
+
+using testing::SizeIs;
+
+CoreOptions Eager() {
+  return {.hot_reads = 10, .hot_window = absl::Seconds(1), .hot_max_replicas = 2};
+}
+
+void Read(CopyPool& pool, const std::string& key, int times) {
+  for (int i = 0; i < times; ++i) ASSERT_THAT(pool.Get(key).status, IsOk());
+}
+
+TEST(Hot, AnObjectThatIsReadALotGetsReplicasAndLosesThemAgain) {
+  CopyPool pool(Eager());
+  pool.AddNodes(4, 100 * kBlock);
+  pool.PutSealed("hot", 10);
+  pool.PutSealed("warm", 10);
+  Read(pool, "warm", 9);
+  Read(pool, "hot", 10);
+  pool.Settle(absl::Milliseconds(100));
+  EXPECT_THAT(pool.Holders("hot"), SizeIs(2));
+  EXPECT_THAT(pool.Holders("warm"), SizeIs(1));
+  // Still hot a window later: one more. There are no more than so many.
+  for (int i = 0; i < 5; ++i) {
+    Read(pool, "hot", 15);
+    pool.Settle(absl::Seconds(1));
+  }
+  EXPECT_THAT(pool.Holders("hot"), SizeIs(3));
+  pool.ExpectReadable("hot");
+  pool.Settle(absl::Seconds(10));
+  EXPECT_THAT(pool.Holders("hot"), SizeIs(1));
+  pool.ExpectReadable("hot");
+  EXPECT_EQ(pool.Status().short_objects, 0u);
+}
+
+TEST(Hot, ReadsThroughKnownLocationsCount) {
+  CopyPool pool(Eager());
+  pool.AddNodes(2, 100 * kBlock);
+  const Grant grant = pool.PutSealed("hot", 10);
+  const std::vector<Touch> touched(10, Touch{grant.handle, grant.generation});
+  Caller caller = pool.Me();
+  caller.touched = touched;
+  ASSERT_THAT(pool.core.Exists(caller, {}, pool.now), IsOk());
+  pool.Settle(absl::Milliseconds(100));
+  EXPECT_THAT(pool.Holders("hot"), SizeIs(2));
+}
+
+TEST(Hot, ItCanBeTurnedOff) {
+  CoreOptions options = Eager();
+  options.hot_max_replicas = 0;
+  CopyPool pool(options);
+  pool.AddNodes(2, 100 * kBlock);
+  pool.PutSealed("hot", 10);
+  Read(pool, "hot", 100);
+  pool.Settle(absl::Milliseconds(100));
+  EXPECT_THAT(pool.Holders("hot"), SizeIs(1));
+}
+
+TEST(Hot, WhatIsHotNoMoreGoesBeforeAnythingIsEvicted) {
+  CopyPool pool(Eager());
+  pool.AddNodes(2, 10 * kBlock);
+  pool.PutSealed("hot", kBlockPayload);
+  for (int i = 0; i < 18; ++i) pool.PutSealed(absl::StrCat("k", i), kBlockPayload);
+  Read(pool, "hot", 10);
+  pool.Settle(absl::Milliseconds(100));
+  ASSERT_THAT(pool.Holders("hot"), SizeIs(2));
+  pool.Advance(absl::Seconds(2));
+  ASSERT_THAT(pool.Holders("hot"), SizeIs(2)) << "it has not been cold for long enough";
+  ASSERT_THAT(pool.Put("new", kBlockPayload), IsOk());
+  EXPECT_THAT(pool.Holders("hot"), SizeIs(1));
+  EXPECT_EQ(pool.Status().totals.evicted, 0u);
+  pool.Settle();
+}
+
+TEST(Hot, WithoutAnotherNodeItIsTriedNoFurther) {
+  CopyPool pool(Eager());
+  pool.AddNodes(1, 10 * kBlock);
+  pool.PutSealed("hot", 10);
+  Read(pool, "hot", 100);
+  pool.Settle(absl::Milliseconds(100));
+  EXPECT_EQ(pool.Status().copies_waiting, 0u);
+  EXPECT_EQ(pool.Status().short_objects, 0u);
+}
+
+TEST(Hot, TheNextMasterDoesNotTakeItForTheWritersWish) {
+  CopyPool pool(Eager());
+  pool.AddNodes(3, 100 * kBlock);
+  pool.PutSealed("hot", 10);
+  Read(pool, "hot", 10);
+  pool.Settle(absl::Milliseconds(100));
+  ASSERT_THAT(pool.Holders("hot"), SizeIs(2));
+  CopyPool next({}, Term{8});
+  next.nodes = std::move(pool.nodes);
+  for (const auto& node : next.nodes) {
+    node->description.highest_term_seen = Term{7};
+    next.Connect(*node);
+  }
+  next.Settle();
+  EXPECT_THAT(next.Holders("hot"), SizeIs(1));
+}
+
+}  // namespace
+}  // namespace moonpool::master

@@ -1,0 +1,124 @@
+// Parts that nodes have found damaged.
+#include <string>
+#include <vector>
+
+#include "master/core/lost_parts.h"
+#include "master/core/testing/copy_pool.h"
+#include "master/core/testing/old_parts.h"
+
+namespace moonpool::master {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// The node finds the object's bytes damaged and says so.
+void Damage(CopyPool& pool, const std::string& key, const std::string& node_name) {
+  for (const Replica& replica : pool.Get(key).location.replicas) {
+    for (const Part& part : replica.parts) {
+      FakeNode& node = *pool.NodeOf(part.node);
+      if (node.description.name != node_name) continue;
+      node.Forget(part.extent);
+      const LostPart lost[] = {{pool.Get(key).location.generation, part.extent}};
+      pool.core.PartsLost(node.id, node.session, lost, pool.now);
+    }
+  }
+}
+
+TEST(Lost, ADamagedReplicaIsMadeAgain) {
+  CopyPool pool;
+  pool.AddNodes(2, 100 * kBlock);
+  for (int i = 0; i < 5; ++i) pool.PutSealed(absl::StrCat("k", i), 10, {.replicas = 2});
+  Damage(pool, "k2", "n1");
+  pool.Advance(absl::ZeroDuration());
+  EXPECT_THAT(pool.Holders("k2"), ElementsAre("n0"));
+  pool.Settle();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_THAT(pool.Holders(absl::StrCat("k", i)), ElementsAre("n0", "n1"));
+    pool.ExpectReadable(absl::StrCat("k", i));
+  }
+  EXPECT_EQ(pool.Status().totals.parts_damaged, 1u);
+  EXPECT_EQ(pool.Status().totals.lost, 0u);
+}
+
+TEST(Lost, TheLastReplicaIsMissedWithItsReason) {
+  CopyPool pool;
+  pool.AddNodes(1, 100 * kBlock);
+  const Grant grant = pool.PutSealed("key", 10);
+  Damage(pool, "key", "n0");
+  pool.Advance(absl::ZeroDuration());
+  const LocateOutcome missed = pool.Get("key");
+  EXPECT_EQ(ReasonOf(missed.status), ErrorReason::kNodeLost);
+  EXPECT_THAT(missed.status.message(), HasSubstr("damaged"));
+  EXPECT_EQ(pool.core.Why("", "key", pool.now)->state, "damaged");
+  EXPECT_EQ(pool.Status().totals.lost, 1u);
+  // It does not come back, wherever a record of it may be.
+  pool.Collect();
+  SealedPart part = OldPart("key");
+  part.generation = grant.generation;
+  part.extent.length = 10 + kPartHeaderBytes;
+  const SealedPart parts[] = {part};
+  pool.core.SealReport(pool.nodes[0]->id, pool.nodes[0]->session, parts, pool.now);
+  EXPECT_FALSE(pool.Get("key").status.ok());
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
+TEST(Lost, TheOtherPartsOfItAreForgotten) {
+  CopyPool pool({.stripe_bytes = 4 * kBlock});
+  pool.AddNodes(3, 100 * kBlock);
+  pool.PutSealed("large", 12 * kBlock);
+  Damage(pool, "large", "n1");
+  pool.Advance(absl::ZeroDuration());
+  EXPECT_FALSE(pool.Get("large").status.ok());
+  pool.Settle();
+  for (const auto& node : pool.nodes) EXPECT_THAT(node->Inventory(), testing::SizeIs(0));
+  EXPECT_EQ(pool.Status().used_bytes, 0u);
+}
+
+TEST(Lost, AGrantLosesItsReplicaToo) {
+  CopyPool pool;
+  pool.AddNodes(2, 100 * kBlock);
+  const Grant grant = pool.Grab("key", 10, {.replicas = 2, .min_replicas = 1});
+  const Part& part = grant.replicas[0].parts[0];
+  const LostPart lost[] = {{grant.generation, part.extent}};
+  const FakeNode& node = *pool.NodeOf(part.node);
+  pool.core.PartsLost(node.id, node.session, lost, pool.now);
+  pool.Advance(absl::ZeroDuration());
+  ASSERT_THAT(pool.Commit(grant), IsOk());
+  const LocateOutcome found = pool.Get("key");
+  ASSERT_EQ(found.location.replicas.size(), 1u);
+  EXPECT_NE(found.location.replicas[0].parts[0].node, part.node);
+}
+
+TEST(Lost, WhatIsNotThereIsNoLoss) {
+  CopyPool pool;
+  pool.AddNodes(1, 100 * kBlock);
+  const Grant grant = pool.PutSealed("key", 10);
+  const Part& part = grant.replicas[0].parts[0];
+  Extent elsewhere = part.extent;
+  elsewhere.offset += kBlock;
+  const LostPart lost[] = {{Generation{grant.generation.value - 1}, part.extent},
+                           {grant.generation, elsewhere}};
+  pool.core.PartsLost(part.node, pool.nodes[0]->session, lost, pool.now);
+  pool.core.PartsLost(part.node, SessionId{99}, lost, pool.now);
+  pool.Advance(absl::Seconds(1));
+  EXPECT_THAT(pool.Get("key").status, IsOk());
+}
+
+TEST(Lost, MoreThanAreListedAreLeftToTheInventory) {
+  CopyPool pool;
+  pool.AddNodes(1, 100 * kBlock);
+  pool.PutSealed("key", 10);
+  std::vector<LostPart> lost(LostParts::kMax + 1);
+  for (size_t i = 0; i < lost.size(); ++i) {
+    lost[i] = {Generation{1}, {SegmentId{0}, i * 64, 64}};
+  }
+  pool.core.PartsLost(pool.nodes[0]->id, pool.nodes[0]->session, lost, pool.now);
+  EXPECT_THAT(pool.core.TakeEffects().to_register, ElementsAre(pool.nodes[0]->id));
+  pool.Connect(*pool.nodes[0]);
+  pool.Advance(absl::Seconds(1));
+  EXPECT_THAT(pool.Get("key").status, IsOk());
+}
+
+}  // namespace
+}  // namespace moonpool::master

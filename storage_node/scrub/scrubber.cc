@@ -1,0 +1,103 @@
+#include "storage_node/scrub/scrubber.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "common/check.h"
+#include "transport/part_header.h"
+
+namespace moonpool::storage_node {
+namespace {
+
+// Records fetched at a time. Between them and the look at their part it may be gone.
+constexpr size_t kRecordsAhead = 64;
+// A step ends here, too, however little is hashed of each part.
+constexpr int kPartsPerStep = 256;
+// Lines per round: memory that fails by the page would fill the disk.
+constexpr uint64_t kLinesPerRound = 20;
+
+}  // namespace
+
+Scrubber::Scrubber(ExtentIndex& index, ScrubberOptions options, ScrubMetrics& metrics,
+                   Logger& logger)
+    : index_(index), options_(options), metrics_(metrics), logger_(logger) {
+  MP_CHECK(options_.bytes_per_second > 0 && options_.step_bytes > 0, "a scrubber without a rate");
+}
+
+absl::Time Scrubber::Step(absl::Time now) {
+  if (now < due_) return due_;
+  if (round_began_ == absl::InfinitePast()) round_began_ = now;
+  uint64_t done = 0;
+  bool is_round_over = false;
+  for (int parts = 0; parts < kPartsPerStep && done < options_.step_bytes; ++parts) {
+    if (!part_.has_value() && !OpenNext()) {
+      is_round_over = true;
+      break;
+    }
+    const uint64_t length = part_->record.extent.payload_bytes();
+    const uint64_t step = std::min(length - part_->hashed, options_.step_bytes - done);
+    const uint64_t at = kPartHeaderBytes + part_->hashed;
+    part_->checksum.Update(part_->at_rest.bytes.subspan(at, step));
+    part_->hashed += step;
+    done += step;
+    if (part_->hashed < length) break;
+    done += kPartHeaderBytes;
+    Judge(*part_);
+    part_.reset();
+  }
+  metrics_.bytes.Increment(done);
+  due_ = now + absl::Seconds(1) *
+                   (static_cast<double>(done) / static_cast<double>(options_.bytes_per_second));
+  if (is_round_over) EndRound(now);
+  return due_;
+}
+
+bool Scrubber::OpenNext() {
+  while (true) {
+    if (ahead_.empty()) {
+      if (std::exchange(is_last_slice_, false)) return false;
+      InventorySlice slice = index_.NextInventory(cursor_, kRecordsAhead);
+      cursor_ = slice.next;
+      is_last_slice_ = slice.is_last;
+      ahead_ = std::move(slice.records);
+      std::reverse(ahead_.begin(), ahead_.end());
+      continue;
+    }
+    transport::SealRecord record = std::move(ahead_.back());
+    ahead_.pop_back();
+    const std::optional<PartAtRest> at_rest = index_.OpenAtRest(record.generation, record.extent);
+    if (!at_rest.has_value()) continue;  // freed or superseded since
+    part_ = Part{.record = std::move(record), .at_rest = *at_rest, .checksum = {}};
+    return true;
+  }
+}
+
+// The index looks once more, under its lock, whether the bytes were this part's all the while, and
+// at the header.
+void Scrubber::Judge(const Part& part) {
+  const bool is_whole = part.checksum.Finish() == part.record.payload_checksum;
+  if (!index_.DropIfDamaged(part.record, part.at_rest.order, is_whole)) return;
+  metrics_.damaged_parts.Increment();
+  if (++damaged_in_round_ > kLinesPerRound) return;
+  logger_.Error("a part is damaged and forgotten",
+                {{"namespace", absl::CHexEscape(part.record.name_space)},
+                 {"key", absl::CHexEscape(part.record.key)},
+                 {"generation", ToString(part.record.generation)},
+                 {"extent", ToString(part.record.extent)},
+                 {"damaged", is_whole ? "header" : "payload"}});
+}
+
+void Scrubber::EndRound(absl::Time now) {
+  if (damaged_in_round_ > 0) {
+    logger_.Error("parts were damaged: is this host's memory failing?",
+                  {{"parts", std::exchange(damaged_in_round_, 0)}});
+  }
+  metrics_.rounds.Increment();
+  metrics_.last_round_seconds.Set(absl::ToDoubleSeconds(now - round_began_));
+  due_ = std::max(due_, round_began_ + options_.round_min);
+  round_began_ = absl::InfinitePast();
+  cursor_ = {};
+}
+
+}  // namespace moonpool::storage_node

@@ -1,0 +1,67 @@
+// Looks at what is sealed, part by part and round by round, at a set rate: memory that lies still
+// for days, or that an earlier life of the node has left, may have been damaged since.
+//
+//   Scrubber scrubber(index, {.bytes_per_second = 64 << 20}, metrics, logger);
+//   for (absl::Time next = clock.Now(); ...; wait until next) next = scrubber.Step(clock.Now());
+//
+// A part is damaged when a reader would refuse it. Then the node forgets it, and the master is told
+// (ExtentIndex::lost_parts), who has it copied from another replica, or says that it is gone.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/checksum.h"
+#include "common/log.h"
+#include "storage_node/pool/extent_index.h"
+#include "storage_node/scrub/scrub_metrics.h"
+#include "transport/ops.h"
+
+namespace moonpool::storage_node {
+
+struct ScrubberOptions {
+  uint64_t bytes_per_second = 64 << 20;  // not 0
+  // Hashed by one step; a wait at the rate above follows.
+  uint64_t step_bytes = 1 << 20;
+  // From the begin of one round to that of the next, at least.
+  absl::Duration round_min = absl::Minutes(1);
+};
+
+// Used by one thread at a time; holds no lock of the pool while it hashes. Borrows index, metrics
+// and logger.
+class Scrubber {
+ public:
+  Scrubber(ExtentIndex& index, ScrubberOptions options, ScrubMetrics& metrics, Logger& logger);
+
+  // Does what is due, at most a step of it, and says when to come again. Early calls do nothing.
+  absl::Time Step(absl::Time now);
+
+ private:
+  struct Part {
+    transport::SealRecord record;
+    PartAtRest at_rest;
+    ChecksumStream checksum;
+    uint64_t hashed = 0;  // of the payload
+  };
+  // Fills `part_` with the next that is there. False: this was a round.
+  bool OpenNext();
+  void Judge(const Part& part);
+  void EndRound(absl::Time now);
+
+  ExtentIndex& index_;
+  const ScrubberOptions options_;
+  ScrubMetrics& metrics_;
+  Logger& logger_;
+
+  absl::Time due_ = absl::InfinitePast();
+  absl::Time round_began_ = absl::InfinitePast();
+  InventoryCursor cursor_;
+  std::vector<transport::SealRecord> ahead_;  // the next is the last
+  bool is_last_slice_ = false;
+  std::optional<Part> part_;
+  uint64_t damaged_in_round_ = 0;
+};
+
+}  // namespace moonpool::storage_node

@@ -1,0 +1,39 @@
+// The thread `scrub`: reads what is sealed, slowly, and finds what is damaged (storage_node/scrub).
+#pragma once
+
+#include <memory>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/clock.h"
+#include "storage_node/scrub/scrubber.h"
+
+namespace moonpool::storage_node {
+
+// Start and Stop on one thread. Borrows clock.
+class ScrubThread {
+ public:
+  ScrubThread(std::unique_ptr<Scrubber> scrubber, const Clock& clock)
+      : scrubber_(std::move(scrubber)), clock_(clock) {}
+  ~ScrubThread();
+  ScrubThread(const ScrubThread&) = delete;
+  ScrubThread& operator=(const ScrubThread&) = delete;
+
+  void Start();
+  // Joins, after at most one step. Idempotent.
+  void Stop();
+
+ private:
+  void Run();
+
+  const std::unique_ptr<Scrubber> scrubber_;
+  const Clock& clock_;
+
+  absl::Mutex mutex_;
+  bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
+
+  std::thread thread_;
+};
+
+}  // namespace moonpool::storage_node
