@@ -48,10 +48,13 @@ absl::Status Receive(transport::Channel& channel, transport::WriteClaim& claim,
   return absl::OkStatus();
 }
 
-// As a reader does: the part is that of this object, or it is of no use.
-absl::Status CheckHeader(const transport::PartHeader& header, transport::SealRecord& record) {
+// The order's part, with the checksum that its source knows. As a reader does: the part is that of
+// this object, or it is of no use.
+absl::StatusOr<transport::SealRecord> RecordOf(const transport::PartHeader& header,
+                                               const CopyOrder& order) {
+  transport::SealRecord record = order.record;
   record.payload_checksum = header.payload_checksum;
-  if (transport::HeaderOf(record) == header) return absl::OkStatus();
+  if (transport::HeaderOf(record) == header) return record;
   return MakeError(StatusCode::kDataLoss, ErrorReason::kChecksumMismatch,
                    absl::StrCat("the header of generation ", ToString(record.generation),
                                 " is not that of the part to be copied"),
@@ -76,9 +79,11 @@ bool IsThere(const CopyOrder& order, const ExtentIndex& index) {
   return *there == wanted;
 }
 
-absl::Status FetchInto(transport::WriteClaim& claim, const CopyOrder& order,
-                       SourceChannels& sources, transport::Waiter& waiter,
-                       const CallContext& context, transport::SealRecord& record) {
+// The payload is in the claim afterwards, and is that of the header.
+absl::StatusOr<transport::PartHeader> FetchInto(transport::WriteClaim& claim,
+                                                const CopyOrder& order, SourceChannels& sources,
+                                                transport::Waiter& waiter,
+                                                const CallContext& context) {
   transport::ReadOp read;
   read.generation = order.record.generation;
   read.extent = order.source_extent;
@@ -91,7 +96,7 @@ absl::Status FetchInto(transport::WriteClaim& claim, const CopyOrder& order,
       RETURN_IF_ERROR(Receive(*opened->channel, claim, order, waiter, context));
       status = read.status;
     }
-    if (status.ok()) status = CheckHeader(read.header, record);
+    if (status.ok()) return read.header;
     // A connection that was kept may have died unnoticed: once more with a new one.
     if (!absl::IsUnavailable(status) || opened->is_new) {
       return OfSource(status, order.source.name);
@@ -111,11 +116,13 @@ absl::StatusOr<uint64_t> CopyPart(const CopyOrder& order, ExtentIndex& index,
       index.Claim(order.claim, order.record.extent, transport::WriterKind::kStepwise);
   if (absl::IsAlreadyExists(claim.status()) && IsThere(order, index)) return 0;
   RETURN_IF_ERROR(Annotate(claim.status(), "claim the bytes for a copy"));
-  transport::SealRecord record = order.record;
-  RETURN_IF_ERROR(FetchInto(**claim, order, sources, waiter, context, record));
+  ASSIGN_OR_RETURN(const transport::PartHeader header,
+                   FetchInto(**claim, order, sources, waiter, context));
+  const absl::StatusOr<transport::SealRecord> record = RecordOf(header, order);
+  RETURN_IF_ERROR(OfSource(record.status(), order.source.name));
   (*claim)->SetWritten();
-  RETURN_IF_ERROR(Annotate(index.SealCopy(record, order.claim), "seal the copy"));
-  return record.extent.payload_bytes();
+  RETURN_IF_ERROR(Annotate(index.SealCopy(*record, order.claim), "seal the copy"));
+  return record->extent.payload_bytes();
 }
 
 }  // namespace moonpool::storage_node

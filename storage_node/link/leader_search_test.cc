@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -218,6 +219,24 @@ TEST_F(SearchTest, WhoDoesNotAnswerOrIsAwayIsGivenUp) {
   EXPECT_LE(now_ - ended, options_.backoff_min);
 }
 
+// Their numbers are the numbers of other commands there.
+TEST_F(SearchTest, TheNextLeaderGetsNoResultsOfCopiesThatTheLastOneOrdered) {
+  CopyOrder order;
+  order.claim = Gen(5, 1);  // of a term that the next leader does not end
+  for (const uint64_t command : {1, 2}) {
+    order.source_extent.offset = 64 * command;
+    ASSERT_THAT(copies_.Add(command, order, absl::InfiniteFuture()), IsOk());
+  }
+  copies_.Finish(copies_.Take()->id, absl::OkStatus());
+  const std::optional<CopyJob> running = copies_.Take();
+  ASSERT_EQ(Ask(), "b:2");
+  ASSERT_TRUE(Answer(Registered(5)).adopt);
+  EXPECT_TRUE(running->context.cancel.cancelled());
+  copies_.Finish(running->id, absl::OkStatus());
+  for (const v1::NodeMessage& message : Upload()) EXPECT_FALSE(message.has_command_result());
+  EXPECT_FALSE(copies_.has_results());
+}
+
 TEST(LoneMaster, IsWaitedFor) {
   TestLogger log;
   metrics::Registry registry;
@@ -225,7 +244,9 @@ TEST(LoneMaster, IsWaitedFor) {
   TestPool pool(1, {});
   NodeIdentity identity;
   identity.name = "n1";
-  MasterLink link(identity, {.masters = {"a:1"}}, pool.index(), metrics, Random(1), log.logger());
+  CopyQueue copies;
+  MasterLink link(identity, {.masters = {"a:1"}}, {pool.index(), copies, metrics, log.logger()},
+                  Random(1));
   absl::Time now = absl::UnixEpoch() + absl::Seconds(100);
   EXPECT_TRUE(link.Tick(now, true).connect.has_value());
   link.OnConnected(now);

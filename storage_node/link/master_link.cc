@@ -197,6 +197,7 @@ void MasterLink::OnRegistered(const v1::Registered& registered, absl::Time now, 
     return Drop(BadMessage("registered a second time"), now, out);
   }
   if (const absl::Status bad = Check(registered); !bad.ok()) return Drop(bad, now, out);
+  copies_.EndSession();  // one that is left for another leader ends like any
   takes_lost_parts_ = registered.version().minor() >= kPartsLostMinor;
   // First the term, then the look at what is sealed: no older seal can slip in between.
   term_ = Term{registered.term()};

@@ -160,6 +160,9 @@ absl::Status NodePool::MakeNew(const Clock& clock, Logger& logger) {
   RETURN_IF_ERROR(Annotate(table.status(), "make the index"));
   journal_.emplace(*std::move(table));
   MakeIndex(*journal_);
+  // Removes the pages that clients of earlier lives have left. Those that are in use are of memory
+  // that is no pool any more; the next life finds them again. What fails here costs a few files.
+  static_cast<void>(transport::AdoptPinPages(pins_dir_, {}));
   return absl::OkStatus();
 }
 
@@ -168,7 +171,10 @@ TableIdentity NodePool::Identity() const {
   const bool is_known = fstat(memory_->fd(), &info) == 0;
   return {.boot = Checksum(ReadText(options_.boot_id_path)),
           .file = is_known ? Checksum(absl::StrCat(info.st_dev, "/", info.st_ino)) : 0,
-          .segments = Checksum(absl::StrCat(kMedium, "/", memory_->capacity_bytes()))};
+          .segments = Checksum(
+              absl::StrCat(kMedium, "/", memory_->capacity_bytes(),
+                           // Elsewhere nobody would see what clients of the last life still view.
+                           options_.pins_dir.empty() ? "" : absl::StrCat("/", options_.pins_dir)))};
 }
 
 TableMemory NodePool::MemoryOfTable() {

@@ -193,6 +193,32 @@ TEST_F(NodePoolTest, WhatClientsOfTheLastLifeUseIsGivenToNobody) {
   EXPECT_THAT(overwrite(4), IsOk());
 }
 
+TEST_F(NodePoolTest, APoolThatIsReplacedLeavesNoPagesOfPins) {
+  ASSERT_THAT(Reopen(), IsOk());
+  ASSERT_THAT(transport::PreparePinsFolder(pool_->pins_dir()), IsOk());
+  auto page = transport::PinFile::Create(pool_->pins_dir(), 8);
+  ASSERT_THAT(page, IsOk());
+  (*page)->LeaveToNextLife();
+  page->reset();
+  options_.memory.capacity_bytes *= 2;
+  ASSERT_FALSE(std::filesystem::is_empty(pool_->pins_dir()));
+  ASSERT_THAT(Reopen(), IsOk());
+  EXPECT_TRUE(std::filesystem::is_empty(pool_->pins_dir()));
+}
+
+// In another folder nobody sees the pins of the last one.
+TEST_F(NodePoolTest, APoolIsOfItsFolderOfPins) {
+  ASSERT_THAT(Reopen(), IsOk());
+  ASSERT_THAT(Put(1), IsOk());
+  options_.pins_dir = parent_ + "/pins";
+  ASSERT_THAT(Reopen(), IsOk());
+  EXPECT_EQ(Parts(), 0u);
+  EXPECT_THAT(log_.lines(), Contains(HasSubstr("another folder of pins")));
+  ASSERT_THAT(Put(1), IsOk());
+  ASSERT_THAT(Reopen(), IsOk());
+  EXPECT_EQ(Parts(), 1u);
+}
+
 TEST_F(NodePoolTest, OneProcessHasThePool) {
   ASSERT_THAT(Reopen(), IsOk());
   const auto second = NodePool::Open(options_, clock_, log_.logger());

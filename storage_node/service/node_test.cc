@@ -211,7 +211,7 @@ TEST_F(NodeTest, FindsWhatWasDamagedWhileNoNodeWasThere) {
   ASSERT_TRUE(master_.WaitFor([](const auto& message) { return message.inventory().complete(); }));
   PutAndGet(*transport::NewTcpTransport({}, clock_), *node, 1);
   PutAndGet(*transport::NewTcpTransport({}, clock_), *node, 2);
-  node->Stop();
+  node.reset();
   {
     std::fstream pool(options.pool_dir + "/pool", std::ios::in | std::ios::out | std::ios::binary);
     pool.seekp(64 * 1024 + 30'000);
@@ -224,7 +224,7 @@ TEST_F(NodeTest, FindsWhatWasDamagedWhileNoNodeWasThere) {
     return absl::StrContains(registry_.Text(), "moonpool_node_damaged_parts_total 1");
   }));
   EXPECT_THAT(log_.lines(), Contains(HasSubstr("a part is damaged and forgotten")));
-  node->Stop();
+  node.reset();
   options.scrub_bytes_per_second = 0;
   Node next(options, {clock_, registry_, log_.logger()});
   ASSERT_THAT(next.Start(), IsOk());

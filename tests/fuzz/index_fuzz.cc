@@ -43,7 +43,7 @@ class Scene {
     Adopt(*std::move(table), memory);
     CheckParts();
     // It is a table like any other: what is done now is found by the next life, and no damage is.
-    Put(Gen(1, 200), At(0, 256), "after");
+    Put(Gen(1, 200), Gen(1, 200), At(0, 256), "after");
     const auto before = pool_->Inventory();
     const std::vector<std::byte> later(pool_->base(), pool_->base() + TestPool::kSegmentBytes);
     pool_.reset();
@@ -74,14 +74,18 @@ class Scene {
                           At(feed_.Number(), feed_.Number(), feed_.Byte()))
             .IgnoreError();
       } else {
-        Put(Gen(1, step), extent, absl::StrCat("k", feed_.Bytes().substr(0, 300)));
+        // Some are copies of what was put before, or of what nobody put here.
+        const Generation part = Gen(1, step % 3 == 0 ? step / 2 : step);
+        Put(Gen(1, step), part, extent, absl::StrCat("k", feed_.Bytes().substr(0, 300)));
       }
     }
   }
 
-  void Put(Generation generation, const Extent& extent, const std::string& key) {
+  void Put(Generation claim, Generation part, const Extent& extent, const std::string& key) {
     // Refused where something newer is, or the table is full.
-    if (pool_->Put(generation, extent, key).ok()) sealed_[generation] = {extent, key};
+    const absl::Status status =
+        claim == part ? pool_->Put(part, extent, key) : pool_->PutCopy(claim, part, extent, key);
+    if (status.ok()) sealed_[{part, extent}] = key;
   }
 
   void Spoil() {
@@ -112,10 +116,9 @@ class Scene {
       MP_CHECK(record.extent.offset >= end, "parts overlap", record.extent.offset);
       end = record.extent.end();
       MP_CHECK(end <= TestPool::kSegmentBytes, "a part outside of the pool", end);
-      const auto sealed = sealed_.find(record.generation);
-      MP_CHECK(sealed != sealed_.end(), "nobody sealed it", record.generation.value);
-      MP_CHECK(sealed->second.first == record.extent, "at another place", record.extent.offset);
-      MP_CHECK(sealed->second.second == record.key, "under another key", record.key);
+      const auto sealed = sealed_.find({record.generation, record.extent});
+      MP_CHECK(sealed != sealed_.end(), "nobody sealed it there", record.generation.value);
+      MP_CHECK(sealed->second == record.key, "under another key", record.key);
       MP_CHECK(pool_->IsReadable(record.generation, record.extent), "not readable");
     }
   }
@@ -124,7 +127,7 @@ class Scene {
   TestTable table_{kCells, kCells};
   std::unique_ptr<TableJournal> journal_;
   std::unique_ptr<TestPool> pool_;
-  std::map<Generation, std::pair<Extent, std::string>> sealed_;
+  std::map<std::pair<Generation, Extent>, std::string> sealed_;  // the keys
 };
 
 }  // namespace

@@ -9,6 +9,7 @@ namespace moonpool::sim {
 namespace {
 
 constexpr uint64_t kKillSalt = 0x6b696c6c;
+constexpr uint64_t kRotSalt = 0x726f74;
 
 }  // namespace
 
@@ -56,6 +57,8 @@ SimOptions SimOptions::FromSeed(uint64_t seed) {
   if (random.OneIn(3)) faults.client_freezes = 0.1 + 0.5 * random.Uniform();
   if (random.OneIn(4)) faults.node_departures = 0.02 + 0.1 * random.Uniform();
   if (random.OneIn(4)) faults.meta_failures = 0.2 * random.Uniform();
+  Random rot(seed ^ kRotSalt);
+  if (rot.OneIn(4)) faults.rotten_bits = 0.05 + rot.Uniform();
   return options;
 }
 

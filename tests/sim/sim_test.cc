@@ -57,6 +57,7 @@ TEST(Simulation, InvariantsHoldOverTheDefaultSeeds) {
                            "client crashes",
                            "client freezes",
                            "master crashes",
+                           "parts found damaged",
                            "views",
                            "views kept through a freeze",
                            "cuts",

@@ -37,6 +37,8 @@ class ShmSession final : public PeerSession {
   ~ShmSession() override {
     if (pins_ == nullptr) return;
     pins_->Close();
+    // A session that ends since the server stops sees it: its thread was told afterwards. One whose
+    // peer has gone at that moment may see either, and nobody is left who views anything.
     if (is_stopping_.load(std::memory_order_relaxed)) pins_->LeaveToNextLife();
     target_.DetachViewer(pins_.get());
   }

@@ -80,7 +80,8 @@ void IoLoop::Adopt(UniqueFd fd, absl::Status refusal) {
 void IoLoop::Run() {
   pthread_setname_np(pthread_self(), absl::StrCat("io-", index_).c_str());
   std::array<epoll_event, kEventsMax> events;
-  while (!stopping_.load(std::memory_order_relaxed)) {
+  // Acquire: what was done before the stop (StreamBackend::WillStop) is seen by who ends of it.
+  while (!stopping_.load(std::memory_order_acquire)) {
     const int count = epoll_wait(epoll_.get(), events.data(), kEventsMax, WaitMillis());
     for (int i = 0; i < count; ++i) {
       void* const source = events[static_cast<size_t>(i)].data.ptr;
