@@ -35,13 +35,8 @@ absl::Time Scrubber::Step(absl::Time now) {
       is_round_over = true;
       break;
     }
-    const uint64_t length = part_->record.extent.payload_bytes();
-    const uint64_t step = std::min(length - part_->hashed, options_.step_bytes - done);
-    const uint64_t at = kPartHeaderBytes + part_->hashed;
-    part_->checksum.Update(part_->at_rest.bytes.subspan(at, step));
-    part_->hashed += step;
-    done += step;
-    if (part_->hashed < length) break;
+    done += HashSome(*part_, options_.step_bytes - done);
+    if (part_->hashed < part_->record.extent.payload_bytes()) break;
     done += kPartHeaderBytes;
     Judge(*part_);
     part_.reset();
@@ -51,6 +46,14 @@ absl::Time Scrubber::Step(absl::Time now) {
                    (static_cast<double>(done) / static_cast<double>(options_.bytes_per_second));
   if (is_round_over) EndRound(now);
   return due_;
+}
+
+// The bytes may get another owner while they are read. What comes of that is thrown away (Judge).
+uint64_t Scrubber::HashSome(Part& part, uint64_t bytes_max) {
+  const uint64_t bytes = std::min(part.record.extent.payload_bytes() - part.hashed, bytes_max);
+  part.checksum.Update(part.at_rest.bytes.subspan(kPartHeaderBytes + part.hashed, bytes));
+  part.hashed += bytes;
+  return bytes;
 }
 
 bool Scrubber::OpenNext() {

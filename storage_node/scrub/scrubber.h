@@ -45,6 +45,8 @@ class Scrubber {
     ChecksumStream checksum;
     uint64_t hashed = 0;  // of the payload
   };
+  // Returns how much was hashed.
+  static uint64_t HashSome(Part& part, uint64_t bytes_max);
   // Fills `part_` with the next that is there. False: this was a round.
   bool OpenNext();
   void Judge(const Part& part);

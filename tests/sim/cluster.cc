@@ -377,6 +377,7 @@ class Cluster {
       probes_["parts superseded"] += stats.superseded_parts;
       probes_["parts freed"] += stats.freed_parts;
       probes_["parts found damaged"] += stats.damaged_parts;
+      probes_["bytes copied"] += node->copy_metrics().bytes.value();
     }
     for (const auto& client : clients_) {
       const ClientStats stats = client->stats();
