@@ -110,6 +110,27 @@ class ReignsTest : public ::testing::Test {
       due = reigns.EndWrite(due->reign, true, now);
     }
   }
+  void PutObject() {
+    Handlers& handlers = *reigns.Admit(now)->handlers;
+    v1::StartPutsRequest start;
+    FillVersion(start.mutable_header()->mutable_version());
+    start.mutable_header()->set_client_id(1);
+    start.set_request_id(1);
+    start.add_puts()->set_key("k");
+    start.mutable_puts(0)->set_size_bytes(4096);
+    Answer<v1::StartPutsResponse> started;
+    handlers.StartPuts(start, now, started.done());
+    ASSERT_TRUE(started.is_there());
+    ASSERT_TRUE(started.response.results(0).has_grant());
+    v1::CommitPutsRequest commit;
+    *commit.mutable_header() = start.header();
+    v1::CommitPut* put = commit.add_puts();
+    put->set_generation(started.response.results(0).grant().generation());
+    put->set_handle(started.response.results(0).grant().handle());
+    Answer<v1::CommitPutsResponse> committed;
+    handlers.CommitPuts(commit, now, committed.done());
+    ASSERT_THAT(committed.status, IsOk());
+  }
   // A put that has to wait, since nobody lends memory.
   void PutAndWait(Answer<v1::StartPutsResponse>& answer) {
     v1::StartPutsRequest request;
@@ -282,7 +303,9 @@ TEST_F(ReignsTest, AShortSilenceIsNothingButSilenceToNodes) {
 TEST_F(ReignsTest, ALongSilenceLetsNodesGoAndCountsNoneAsLost) {
   Lead(Reign{5}, Term{2});
   Stream& node = Join("n1");
-  const auto nodes_known = [&] { return reigns.present()->core->GetStatus(now).nodes_known; };
+  PutObject();
+  const auto objects = [&] { return reigns.present()->core->GetStatus(now).objects; };
+  ASSERT_EQ(objects(), 1u);
   // It hears of the node to the end, so that it is not the node's silence that ends the session.
   v1::NodeMessage heartbeat;
   heartbeat.mutable_heartbeat()->set_sequence(1);
@@ -295,10 +318,11 @@ TEST_F(ReignsTest, ALongSilenceLetsNodesGoAndCountsNoneAsLost) {
   EXPECT_THAT(StatusFromProto(node.received.back().refused().status()), IsNotLeader());
   Close(node);
   AdvanceSlowly(absl::Minutes(1));
-  EXPECT_EQ(nodes_known(), 1u);
+  EXPECT_EQ(objects(), 1u);
   EXPECT_EQ(reigns.present()->core->ListNodes(now)[0].is_up, false);
   leadership.Extend(now + absl::Hours(1));
   AdvanceSlowly(CoreOptions{}.node_loss_timeout - absl::Seconds(1));
+  EXPECT_EQ(objects(), 1u) << "its time to come back begins with the end of the silence";
   Join("n1");
   EXPECT_EQ(reigns.present()->core->GetStatus(now).nodes_up, 1u);
 }
