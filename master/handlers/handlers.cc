@@ -161,10 +161,13 @@ void Handlers::Depose(const absl::Status& not_leader, absl::Time now) {
   End(not_leader, now);
 }
 
-void Handlers::FailWaits(const absl::Status& not_leader, absl::Time now) {
+void Handlers::FallSilent(const absl::Status& not_leader, absl::Time now) {
+  sessions_.SetSilent(true);
   waiters_.FailAll(not_leader, now);
   SendEffects(now);
 }
+
+void Handlers::Resume() { sessions_.SetSilent(false); }
 
 void Handlers::RefuseSessions(const absl::Status& not_leader, absl::Time now) {
   sessions_.RefuseAll(not_leader, now);

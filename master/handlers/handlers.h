@@ -125,8 +125,11 @@ class Handlers {
   // The same with NOT_LEADER, which nodes are told in so many words (Refused): another master
   // leads.
   void Depose(const absl::Status& not_leader, absl::Time now);
-  // The parts of it, for a leader that is silent and may yet go on.
-  void FailWaits(const absl::Status& not_leader, absl::Time now);
+  // For a leader that may not answer, and may yet go on: ends the waits, and acknowledges no
+  // heartbeat until Resume, so that nodes look whether another leads.
+  void FallSilent(const absl::Status& not_leader, absl::Time now);
+  void Resume();
+  // Ends the sessions that are open now.
   void RefuseSessions(const absl::Status& not_leader, absl::Time now);
 
   const HandlerCounts& counts() const { return counts_; }

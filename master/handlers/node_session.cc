@@ -296,7 +296,8 @@ void NodeSession::Queue(v1::MasterMessage message) {
 std::optional<v1::MasterMessage> NodeSession::TakeMessage() {
   if (state_ == State::kRegistering) return std::nullopt;
   // Acknowledgements overtake commands: a node judges the master by them.
-  if (state_ != State::kEnded && state_ != State::kNew && heartbeat_to_ack_.has_value()) {
+  const bool may_ack = state_ != State::kEnded && state_ != State::kNew && !table_.is_silent();
+  if (may_ack && heartbeat_to_ack_.has_value()) {
     v1::MasterMessage ack;
     ack.mutable_heartbeat_ack()->set_sequence(*std::exchange(heartbeat_to_ack_, std::nullopt));
     ack.mutable_heartbeat_ack()->set_term(core_.term().value);

@@ -63,7 +63,7 @@ class NodeSession {
 
  private:
   friend class Handlers;      // OnMessage, Close
-  friend class SessionTable;  // SendFree, SendCopy, FinishRegister, End, Tick
+  friend class SessionTable;  // SendFree, SendCopy, FinishRegister, End, Tick, on_ready_
 
   // kRegistering: the core has taken it, and that is not durable yet. The node knows nothing of it.
   enum class State { kNew, kRegistering, kInventory, kServing, kEnded };

@@ -153,15 +153,17 @@ void Reigns::Tick(absl::Time now) {
 void Reigns::WatchSilence(absl::Time now) {
   if (is_shut_down_) return;
   if (leadership_.ReignAt(now) == present_->reign) {
+    if (silent_since_ != absl::InfiniteFuture()) present_->handlers.Resume();
     silent_since_ = absl::InfiniteFuture();
     has_let_nodes_go_ = false;
     return;
   }
   if (silent_since_ == absl::InfiniteFuture()) {
     silent_since_ = now;
-    present_->handlers.FailWaits(Refusal(), now);
+    present_->handlers.FallSilent(Refusal(), now);
   }
-  // Not at once: nodes need not upload their inventories for an etcd that is restarted.
+  // Not at once: nodes need not upload their inventories for an etcd that is restarted. Those that
+  // find another leader meanwhile go by themselves.
   if (!has_let_nodes_go_ && now >= silent_since_ + options_.session_timeout) {
     has_let_nodes_go_ = true;
     present_->handlers.RefuseSessions(Refusal(), now);

@@ -28,6 +28,7 @@ std::string LeaderIn(const absl::Status& status) {
 struct Stream {
   std::unique_ptr<NodeSession> session;
   std::vector<v1::MasterMessage> received;
+  int pokes = 0;
 
   void Drain() {
     while (auto message = session->TakeMessage()) received.push_back(*std::move(message));
@@ -78,7 +79,7 @@ class ReignsTest : public ::testing::Test {
     streams.push_back(std::make_unique<Stream>());
     Stream& stream = *streams.back();
     Handlers& handlers = *reigns.Admit(now)->handlers;
-    stream.session = *handlers.OpenSession([] {}, now);
+    stream.session = *handlers.OpenSession([&stream] { ++stream.pokes; }, now);
     v1::NodeMessage message;
     v1::Register* out = message.mutable_register_();
     FillVersion(out->mutable_version());
@@ -108,6 +109,27 @@ class ReignsTest : public ::testing::Test {
       reigns.OnWritten(due->reign, written, now);
       due = reigns.EndWrite(due->reign, true, now);
     }
+  }
+  void PutObject() {
+    Handlers& handlers = *reigns.Admit(now)->handlers;
+    v1::StartPutsRequest start;
+    FillVersion(start.mutable_header()->mutable_version());
+    start.mutable_header()->set_client_id(1);
+    start.set_request_id(1);
+    start.add_puts()->set_key("k");
+    start.mutable_puts(0)->set_size_bytes(4096);
+    Answer<v1::StartPutsResponse> started;
+    handlers.StartPuts(start, now, started.done());
+    ASSERT_TRUE(started.is_there());
+    ASSERT_TRUE(started.response.results(0).has_grant());
+    v1::CommitPutsRequest commit;
+    *commit.mutable_header() = start.header();
+    v1::CommitPut* put = commit.add_puts();
+    put->set_generation(started.response.results(0).grant().generation());
+    put->set_handle(started.response.results(0).grant().handle());
+    Answer<v1::CommitPutsResponse> committed;
+    handlers.CommitPuts(commit, now, committed.done());
+    ASSERT_THAT(committed.status, IsOk());
   }
   // A put that has to wait, since nobody lends memory.
   void PutAndWait(Answer<v1::StartPutsResponse>& answer) {
@@ -256,15 +278,24 @@ TEST_F(ReignsTest, WithoutALeaseNobodyIsAdmittedAndWithItTheSameReignGoesOn) {
   EXPECT_EQ(reigns.Admit(now)->handlers, handlers);
 }
 
-TEST_F(ReignsTest, AShortSilenceIsNotSaidToNodes) {
+TEST_F(ReignsTest, AShortSilenceIsNothingButSilenceToNodes) {
   Lead(Reign{5}, Term{2});
   Stream& node = Join("n1");
   now += kLease;
-  AdvanceSlowly(options.session_timeout / 2);
-  leadership.Extend(now + kLease);
-  Advance(absl::Milliseconds(20));
+  AdvanceSlowly(options.session_timeout / 4);
+  v1::NodeMessage heartbeat;
+  heartbeat.mutable_heartbeat()->set_sequence(7);
+  reigns.Find(Reign{5})->OnNodeMessage(*node.session, heartbeat, now);
+  AdvanceSlowly(options.session_timeout / 4);
   node.Drain();
-  EXPECT_THAT(node.received, IsEmpty());
+  EXPECT_THAT(node.received, IsEmpty()) << "not even an acknowledgement";
+  leadership.Extend(now + kLease);
+  const int pokes = node.pokes;
+  Advance(absl::Milliseconds(20));
+  EXPECT_GT(node.pokes, pokes);
+  node.Drain();
+  ASSERT_THAT(node.received, SizeIs(1));
+  EXPECT_EQ(node.received[0].heartbeat_ack().sequence(), 7u);
   EXPECT_FALSE(node.session->is_finished());
 }
 
@@ -272,7 +303,9 @@ TEST_F(ReignsTest, AShortSilenceIsNotSaidToNodes) {
 TEST_F(ReignsTest, ALongSilenceLetsNodesGoAndCountsNoneAsLost) {
   Lead(Reign{5}, Term{2});
   Stream& node = Join("n1");
-  const auto nodes_known = [&] { return reigns.present()->core->GetStatus(now).nodes_known; };
+  PutObject();
+  const auto objects = [&] { return reigns.present()->core->GetStatus(now).objects; };
+  ASSERT_EQ(objects(), 1u);
   // It hears of the node to the end, so that it is not the node's silence that ends the session.
   v1::NodeMessage heartbeat;
   heartbeat.mutable_heartbeat()->set_sequence(1);
@@ -285,10 +318,11 @@ TEST_F(ReignsTest, ALongSilenceLetsNodesGoAndCountsNoneAsLost) {
   EXPECT_THAT(StatusFromProto(node.received.back().refused().status()), IsNotLeader());
   Close(node);
   AdvanceSlowly(absl::Minutes(1));
-  EXPECT_EQ(nodes_known(), 1u);
+  EXPECT_EQ(objects(), 1u);
   EXPECT_EQ(reigns.present()->core->ListNodes(now)[0].is_up, false);
   leadership.Extend(now + absl::Hours(1));
   AdvanceSlowly(CoreOptions{}.node_loss_timeout - absl::Seconds(1));
+  EXPECT_EQ(objects(), 1u) << "its time to come back begins with the end of the silence";
   Join("n1");
   EXPECT_EQ(reigns.present()->core->GetStatus(now).nodes_up, 1u);
 }

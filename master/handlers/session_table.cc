@@ -59,6 +59,12 @@ void SessionTable::TellTerm() {
   for (NodeSession* session : open_) session->TellTerm();
 }
 
+void SessionTable::SetSilent(bool is_silent) {
+  is_silent_ = is_silent;
+  if (is_silent) return;
+  for (NodeSession* session : open_) session->on_ready_();
+}
+
 void SessionTable::FinishRegistrations(absl::Time now) {
   for (NodeSession* session : open_) session->FinishRegister(now);
 }

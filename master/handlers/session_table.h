@@ -37,6 +37,9 @@ class SessionTable {
   // Ends its session.
   void RegisterAnew(NodeId node, absl::Time now);
   void TellTerm();
+  // While it is, no heartbeat is acknowledged; what was kept back is sent afterwards.
+  void SetSilent(bool is_silent);
+  bool is_silent() const { return is_silent_; }
   // A write to the meta store has ended: some may be told that they are registered.
   void FinishRegistrations(absl::Time now);
   void Tick(absl::Time now);
@@ -54,6 +57,7 @@ class SessionTable {
   const HandlersOptions& options_;
   HandlerCounts& counts_;
   const UnsavedChanges& unsaved_;
+  bool is_silent_ = false;
   std::vector<NodeSession*> open_;  // in order of age, so that equal runs stay equal
   absl::flat_hash_map<NodeId, NodeSession*> by_node_;
 };

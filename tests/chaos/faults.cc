@@ -5,8 +5,8 @@
 namespace moonpool::chaos {
 namespace {
 
-constexpr size_t kPerRoundMax = 4;
-constexpr int64_t kSpreadMillis = 3000;
+constexpr size_t kPerRoundMax = 6;
+constexpr int64_t kSpreadMillis = 4000;
 constexpr int64_t kShortestMillis = 50;
 constexpr int64_t kLongestMillis = 4000;
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/notification.h"
 #include "common/error.h"
@@ -114,13 +115,17 @@ class MastersTest : public EtcdTest {
                         .address = AddressIn(*ready, "--master"),
                         .http = AddressIn(*ready, "--http")});
   }
-  // With the one address that it is given; who leads is not its business here.
-  void StartNode(const std::string& master) {
+  std::vector<std::string> Addresses() const {
+    std::vector<std::string> addresses;
+    for (const Master& master : masters_) addresses.push_back(master.address);
+    return addresses;
+  }
+  void StartNode() {
     auto process = dev::ChildProcess::Start(
         {.name = "node",
          .program = MOONPOOL_NODE_PROGRAM,
-         .args = {"--master", master, "--name", "alpha", "--dram", "64MiB", "--data-listen",
-                  "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--shm-path",
+         .args = {"--master", absl::StrJoin(Addresses(), ","), "--name", "alpha", "--dram", "64MiB",
+                  "--data-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--shm-path",
                   absl::StrCat(dir_.path(), "/alpha.sock")},
          .log_path = absl::StrCat(dir_.path(), "/node.log")});
     ASSERT_THAT(process, IsOk());
@@ -234,7 +239,7 @@ TEST_F(MastersTest, ALeaderThatIsToldToStopIsFollowedInATermOfItsOwn) {
 TEST_F(MastersTest, WhileEtcdIsAwayNobodyAnswersAndAfterwardsThePoolIsAsItWas) {
   const auto leader = AwaitLeader();
   ASSERT_TRUE(leader.has_value());
-  ASSERT_NO_FATAL_FAILURE(StartNode(masters_[*leader].address));
+  ASSERT_NO_FATAL_FAILURE(StartNode());
   const auto client = Client::Connect({.masters = {masters_[*leader].address}});
   ASSERT_THAT(client, IsOk());
   const std::vector<std::byte> bytes(4096, std::byte{7});
@@ -262,6 +267,75 @@ TEST_F(MastersTest, WhileEtcdIsAwayNobodyAnswersAndAfterwardsThePoolIsAsItWas) {
   } else {
     EXPECT_GT(*Term(*after), *term);
   }
+}
+
+class PoolTest : public MastersTest {
+ protected:
+  void SetUp() override {
+    MastersTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    leader_ = AwaitLeader();
+    ASSERT_TRUE(leader_.has_value());
+    ASSERT_NO_FATAL_FAILURE(StartNode());
+    auto client =
+        Client::Connect({.masters = Addresses(), .name_space = "models", .fingerprint = "f1"});
+    ASSERT_THAT(client, IsOk());
+    client_ = *std::move(client);
+    ASSERT_TRUE(Eventually([&] { return Put("kept").ok(); })) << "its node comes up";
+    ASSERT_THAT(Put("removed"), IsOk());
+    ASSERT_THAT(client_->Remove({"removed"})[0], IsOk());
+  }
+  absl::Status Put(const std::string& key) { return client_->Put(key, bytes_); }
+  absl::Status Get(const std::string& key) {
+    std::vector<std::byte> buffer(bytes_.size());
+    const absl::Status got = client_->Get(key, absl::MakeSpan(buffer)).status();
+    if (got.ok()) {
+      EXPECT_EQ(buffer, bytes_);
+    }
+    return got;
+  }
+  // With another leader, whom nobody has told the client or the node of.
+  void ExpectThePoolGoesOn() {
+    ASSERT_TRUE(AwaitLeader().has_value());
+    absl::Status put;
+    EXPECT_TRUE(Eventually([&] {
+      put = Put("new");
+      return put.ok();
+    })) << Describe(put);
+    EXPECT_THAT(Get("kept"), IsOk());
+    EXPECT_THAT(Get("new"), IsOk());
+    EXPECT_THAT(Get("removed"), StatusIs(absl::StatusCode::kNotFound));
+    const auto other =
+        Client::Connect({.masters = Addresses(), .name_space = "models", .fingerprint = "f2"});
+    EXPECT_THAT(other,
+                Fails(absl::StatusCode::kFailedPrecondition, ErrorReason::kFingerprintMismatch));
+  }
+
+  const std::vector<std::byte> bytes_ = std::vector<std::byte>(4096, std::byte{7});
+  std::optional<size_t> leader_;
+  std::unique_ptr<Client> client_;
+};
+
+TEST_F(PoolTest, OutlivesALeaderThatIsKilled) {
+  Kill(*leader_);
+  ExpectThePoolGoesOn();
+}
+
+TEST_F(PoolTest, OutlivesALeaderThatIsStopped) {
+  Stop(*leader_);
+  ExpectThePoolGoesOn();
+  // The old one neither gets the node back nor answers.
+  masters_[*leader_].process->Signal(SIGCONT);
+  masters_[*leader_].is_stopped = false;
+  EXPECT_TRUE(
+      Eventually([&] { return ReasonOf(Term(*leader_).status()) == ErrorReason::kNotLeader; }));
+  EXPECT_THAT(Put("newer"), IsOk());
+}
+
+TEST_F(PoolTest, OutlivesALeaderThatIsToldToStop) {
+  masters_[*leader_].process->Signal(SIGTERM);
+  ASSERT_TRUE(masters_[*leader_].process->WaitForExit(kPatience));
+  ExpectThePoolGoesOn();
 }
 
 }  // namespace

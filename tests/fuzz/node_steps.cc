@@ -52,7 +52,8 @@ void NodeSteps::Drain(Stream& stream) {
       MP_CHECK(message->refused().status().code() != 0, "refused without a cause");
     }
     if (!message->has_command()) continue;
-    MP_CHECK(!message->command().free().generations().empty(), "a command to do nothing");
+    MP_CHECK(message->command().has_copy() || !message->command().free().generations().empty(),
+             "a command to do nothing");
     stream.commands.push_back(message->command().command_id());
   }
   if (stream.session->is_finished() || stream.session->is_cut_off()) Close(stream);

@@ -9,9 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cli/master_link/master_link.h"
 #include "common/check.h"
 #include "common/status_macros.h"
 #include "tests/harness/etcd_server.h"
+#include "tests/harness/leader_probe.h"
 #include "tests/harness/wait.h"
 
 namespace moonpool::harness {
@@ -76,7 +78,6 @@ absl::StatusOr<std::unique_ptr<HostedCluster>> HostedCluster::Start(Network& net
   if (cluster->options_.masters > 1) RETURN_IF_ERROR(cluster->AddEtcd());
   for (size_t i = 0; i < cluster->options_.masters; ++i) RETURN_IF_ERROR(cluster->AddMaster(i));
   for (size_t i = 0; i < cluster->options_.nodes; ++i) RETURN_IF_ERROR(cluster->AddNode(i));
-  cluster->link_ = std::make_unique<cli::MasterLink>(cluster->master_addresses_, kAskMax);
   RETURN_IF_ERROR(cluster->StartAll());
   if (Eventually([&] { return cluster->IsWhole(); })) return cluster;
   std::string words;
@@ -172,7 +173,9 @@ absl::Status HostedCluster::WipeNode(size_t i) {
 }
 
 bool HostedCluster::IsWhole() {
-  const auto list = link_->ListNodes();
+  const size_t leader = Leader();
+  if (leader == masters_.size()) return false;
+  const auto list = cli::MasterLink({master_addresses_[leader]}, kAskMax).ListNodes();
   if (!list.ok()) return false;
   size_t complete = 0;
   for (const v1::NodeStatus& node : list->nodes())
@@ -180,11 +183,10 @@ bool HostedCluster::IsWhole() {
   return complete == nodes_.size();
 }
 
-size_t HostedCluster::Leader() {
+size_t HostedCluster::Leader(size_t except) {
   for (size_t i = 0; i < masters_.size(); ++i) {
-    if (!masters_[i]->is_running() || masters_[i]->is_paused()) continue;
-    cli::MasterLink one({master_addresses_[i]}, kAskMax);
-    if (one.GetStatus().ok()) return i;
+    const bool answers = i != except && masters_[i]->is_running() && !masters_[i]->is_paused();
+    if (answers && Leads(master_addresses_[i], kAskMax)) return i;
   }
   return masters_.size();
 }

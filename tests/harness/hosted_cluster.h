@@ -12,7 +12,6 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "cli/dev_cluster/child_process.h"
-#include "cli/master_link/master_link.h"
 #include "tests/harness/network.h"
 
 namespace moonpool::harness {
@@ -79,9 +78,8 @@ class HostedCluster {
   absl::Status WipeNode(size_t i);
   // Some master leads, all nodes are up and their inventories are complete.
   bool IsWhole();
-  // The place of the master that leads; nobody or unknown: master_count().
-  size_t Leader();
-  cli::MasterLink& link() { return *link_; }
+  // The place of the master that leads, `except` aside; master_count() when none is known to.
+  size_t Leader(size_t except = SIZE_MAX);
   // Whatever is down is started, whatever is paused goes on.
   absl::Status StartAll();
 
@@ -101,7 +99,6 @@ class HostedCluster {
   std::unique_ptr<HostedProcess> etcd_;
   std::vector<std::unique_ptr<HostedProcess>> masters_;
   std::vector<std::unique_ptr<HostedProcess>> nodes_;
-  std::unique_ptr<cli::MasterLink> link_;
 };
 
 }  // namespace moonpool::harness

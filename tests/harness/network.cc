@@ -51,6 +51,7 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(std::string folder) {
   for (const std::vector<std::string>& step : steps) {
     RETURN_IF_ERROR(network->RunOn(kSelf, "ip", step));
   }
+  RETURN_IF_ERROR(network->AddFilter(kSelf));
   return network;
 }
 
@@ -69,9 +70,7 @@ absl::StatusOr<HostId> Network::AddHost() {
   RETURN_IF_ERROR(
       RunOn(host, "ip", {"addr", "add", absl::StrCat(AddressOf(host), "/24"), "dev", "eth0"}));
   RETURN_IF_ERROR(RunOn(host, "ip", {"link", "set", "eth0", "up"}));
-  RETURN_IF_ERROR(RunOn(host, "nft",
-                        {"add table inet cuts; add chain inet cuts in "
-                         "{ type filter hook input priority 0; }"}));
+  RETURN_IF_ERROR(AddFilter(host));
   return host;
 }
 
@@ -106,6 +105,12 @@ absl::Status Network::RunOn(HostId host, const std::string& tool,
   return absl::InternalError(child->DescribeEnd());
 }
 
+absl::Status Network::AddFilter(HostId host) const {
+  return RunOn(host, "nft",
+               {"add table inet cuts; add chain inet cuts in "
+                "{ type filter hook input priority 0; }"});
+}
+
 // All rules of a host anew: what it must not hear.
 absl::Status Network::Filter(HostId host) const {
   std::string rules = "flush chain inet cuts in";
@@ -126,8 +131,9 @@ absl::Status Network::Mend(HostId from, HostId to) {
   return Filter(to);
 }
 
-absl::Status Network::Isolate(HostId host) {
-  for (HostId other = kSelf + 1; other < hosts_.size(); ++other) {
+absl::Status Network::Isolate(HostId host, Scope scope) {
+  const HostId first = scope == Scope::kOthers ? kSelf + 1 : kSelf;
+  for (HostId other = first; other < hosts_.size(); ++other) {
     if (other == host) continue;
     RETURN_IF_ERROR(Cut(host, other));
     cuts_.emplace(other, host);
@@ -136,7 +142,7 @@ absl::Status Network::Isolate(HostId host) {
 }
 
 absl::Status Network::Rejoin(HostId host) {
-  for (HostId other = kSelf + 1; other < hosts_.size(); ++other) {
+  for (HostId other = kSelf; other < hosts_.size(); ++other) {
     if (other == host) continue;
     RETURN_IF_ERROR(Mend(host, other));
     cuts_.erase({other, host});
@@ -146,7 +152,7 @@ absl::Status Network::Rejoin(HostId host) {
 
 absl::Status Network::Heal() {
   cuts_.clear();
-  for (HostId host = kSelf + 1; host < hosts_.size(); ++host) RETURN_IF_ERROR(Filter(host));
+  for (HostId host = kSelf; host < hosts_.size(); ++host) RETURN_IF_ERROR(Filter(host));
   return absl::OkStatus();
 }
 

@@ -46,8 +46,9 @@ class Network {
   // Packets from `from` no longer arrive at `to`. Connections stay, and wait.
   absl::Status Cut(HostId from, HostId to);
   absl::Status Mend(HostId from, HostId to);
-  // Both ways, from all other hosts; not from this process.
-  absl::Status Isolate(HostId host);
+  // Both ways, from all other hosts; from this process only where it is said.
+  enum class Scope { kOthers, kOthersAndSelf };
+  absl::Status Isolate(HostId host, Scope scope = Scope::kOthers);
   absl::Status Rejoin(HostId host);
   absl::Status Heal();
 
@@ -55,6 +56,7 @@ class Network {
   explicit Network(std::string folder) : folder_(std::move(folder)) {}
   // A tool in the namespace of a host.
   absl::Status RunOn(HostId host, const std::string& tool, std::vector<std::string> args) const;
+  absl::Status AddFilter(HostId host) const;
   absl::Status Filter(HostId host) const;
 
   const std::string folder_;

@@ -57,6 +57,17 @@ Found& Found::operator+=(const Found& other) {
   return *this;
 }
 
+void Count(const std::string& key, const absl::StatusOr<size_t>& got,
+           absl::Span<const std::byte> into, Found& found) {
+  if (!got.ok()) {
+    NoteLoss(got.status(), found);
+  } else if (*got != into.size() || !harness::HoldsContentOf(key, into)) {
+    ++found.wrong;
+  } else {
+    ++found.readable;
+  }
+}
+
 CallOptions Patient() { return {.timeout = absl::Seconds(60), .cancel = {}}; }
 
 std::string KeyOf(size_t i) { return absl::StrCat("object-", i); }
@@ -111,14 +122,7 @@ Found ReadAll(const Clients& clients, const Workload& work) {
     }
     const auto got = client.GetMany(items, {.call = Patient()});
     for (size_t i = range.begin; i < range.end; ++i) {
-      const absl::StatusOr<size_t>& size = got[i - range.begin];
-      if (!size.ok()) {
-        NoteLoss(size.status(), found);
-      } else if (*size != work.bytes || !harness::HoldsContentOf(KeyOf(i), place(i))) {
-        ++found.wrong;
-      } else {
-        ++found.readable;
-      }
+      Count(KeyOf(i), got[i - range.begin], place(i), found);
     }
   };
   return Sum(InParallel<Found>(clients, work.objects, read));

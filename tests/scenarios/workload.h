@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "moonpool/client.h"
 
 namespace moonpool::scenarios {
@@ -28,6 +29,10 @@ struct Found {
 
   Found& operator+=(const Found& other);
 };
+
+// One get of a key into `into`, which is as large as the object.
+void Count(const std::string& key, const absl::StatusOr<size_t>& got,
+           absl::Span<const std::byte> into, Found& found);
 
 // Calls of a whole batch are long on a busy machine.
 CallOptions Patient();
