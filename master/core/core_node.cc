@@ -136,7 +136,7 @@ void CoreState::Reopen(NodeRecord& node, const RegisterNodeCommand& command, abs
   node.description.wire_minor = command.wire_minor;
   node.state = NodeState::kUp;
   node.inventory_complete = false;
-  node.seen = std::make_unique<SlotSet>();
+  node.seen = std::make_unique<SeenObjects>();
 }
 
 void CoreState::CloseSession(NodeRecord& node, absl::Time now) {

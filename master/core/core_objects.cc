@@ -163,7 +163,7 @@ void CoreState::MakeLive(SlotIndex slot, absl::Time now) {
     Uncharge(node, ByteUse::kGranted, part.length);
     Charge(node, ByteUse::kLive, part.length);
     name_space.live_bytes += ExtentAllocator::Rounded(part.length);
-    if (node.seen != nullptr) node.seen->insert(slot);
+    node.See(slot, part, parts.size() > 1);
   }
   if (parts.size() == 1 && parts[0].replica != 0) {
     parts[0].replica = 0;

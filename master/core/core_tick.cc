@@ -1,5 +1,6 @@
 // What time does: things run out, lost nodes are emptied, commands are repeated. In slices.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "master/core/core.h"
@@ -139,6 +140,22 @@ void CoreState::LoseNodes(absl::Time now) {
   if (changes != before) nodes.Refresh();
 }
 
+bool CoreState::IsWholeAt(SlotIndex slot, const NodeRecord& node) const {
+  if (!node.seen->contains(slot)) return false;
+  // The parts of one replica that stand here are named one by one.
+  uint32_t parts[kMaxReplicas] = {};
+  uint32_t named[kMaxReplicas] = {};
+  objects.ForEachPart(slot, [&](const StoredPart& part) {
+    if (part.node != node.index) return;
+    ++parts[part.replica];
+    if (node.seen->HasPlace(part.segment, part.offset)) ++named[part.replica];
+  });
+  for (size_t i = 0; i < std::size(parts); ++i) {
+    if (parts[i] > 1 && named[i] < parts[i]) return false;
+  }
+  return true;
+}
+
 void CoreState::SweepNodes(absl::Time now, uint32_t* work) {
   for (NodeIndex index = 1; index < nodes.records().size() && *work > 0; ++index) {
     if (nodes.records()[index] == nullptr) continue;
@@ -150,7 +167,7 @@ void CoreState::SweepNodes(absl::Time now, uint32_t* work) {
     }
     while (node.is_usable() && *work > 0 && node.unswept > 0) {
       const SlotIndex slot = node.parts[node.unswept - 1];
-      if (objects[slot].state == ObjectState::kGranted || node.seen->contains(slot)) {
+      if (objects[slot].state == ObjectState::kGranted || IsWholeAt(slot, node)) {
         --node.unswept;
       } else {
         LoseReplicas(slot, index, now);  // the node does not have it any more

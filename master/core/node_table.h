@@ -17,6 +17,7 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -37,17 +38,23 @@ using BytesByUse = std::array<uint64_t, 4>;
 // A host or rack by number; equal names have equal numbers. 0: none was named.
 using LabelId = uint32_t;
 
-// A set of slots: a bit for each.
-class SlotSet {
+// What an inventory has named: a bit for each slot, and the places of those parts of which an
+// object may have several on the node.
+class SeenObjects {
  public:
-  void insert(SlotIndex slot) {
+  void insert(SlotIndex slot, uint32_t segment, uint64_t offset, bool is_one_of_many) {
     if (slot >= bits_.size()) bits_.resize(slot + slot / 4 + 64);
     bits_[slot] = true;
+    if (is_one_of_many) places_.emplace(segment, offset);
   }
   bool contains(SlotIndex slot) const { return slot < bits_.size() && bits_[slot]; }
+  bool HasPlace(uint32_t segment, uint64_t offset) const {
+    return places_.contains({segment, offset});
+  }
 
  private:
   std::vector<bool> bits_;
+  absl::flat_hash_set<std::pair<uint32_t, uint64_t>> places_;
 };
 
 struct NodeSegment {
@@ -82,7 +89,7 @@ struct NodeRecord {
   // While the inventory of a node that has come back is read: the objects that it names, or that
   // became live since. When it is complete the others are dropped: parts[0, unswept) are still to
   // be looked at then.
-  std::unique_ptr<SlotSet> seen;
+  std::unique_ptr<SeenObjects> seen;
   size_t unswept = 0;
 
   std::unique_ptr<LostParts> lost;  // damaged parts that are not found yet
@@ -90,6 +97,10 @@ struct NodeRecord {
   std::vector<RemoveTicket> inventory_waiters;  // removals that wait for the whole inventory
   std::vector<std::pair<SlotIndex, Generation>> parked;
 
+  // The inventory that is being read, if one is, names this part; or it became live since.
+  void See(SlotIndex slot, const StoredPart& part, bool is_one_of_many) {
+    if (seen != nullptr) seen->insert(slot, part.segment, part.offset, is_one_of_many);
+  }
   bool is_up() const { return state == NodeState::kUp; }
   bool is_usable() const { return is_up() && inventory_complete; }
   bool takes_grants() const { return is_usable() && !is_draining; }
