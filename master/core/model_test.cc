@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -47,18 +46,12 @@ class Model {
     options_.partial_timeout = absl::Seconds(5);
     options_.eviction_policy = random_.OneIn(2) ? "cohort" : random_.OneIn(2) ? "lru" : "s3fifo";
     options_.takeover_hold = absl::ZeroDuration();
-    options_.hot_reads = 3;
-    options_.hot_window = absl::Milliseconds(500);
-    options_.copy_timeout = absl::Seconds(2);
-    options_.copy_retry = absl::Seconds(1);
-    options_.copies_per_node = 1 + static_cast<uint32_t>(random_.Below(8));
     if (random_.OneIn(3)) options_.max_debts = 1 + static_cast<uint32_t>(random_.Below(6));
     NewCore();
     for (int i = 0; i < kNodes; ++i) {
       RegisterNodeCommand description{.name = absl::StrCat("n", i),
                                       .incarnation = Incarnation{1},
-                                      .host_id = absl::StrCat("h", i / 2),
-                                      .wire_minor = kCopyMinor};
+                                      .host_id = absl::StrCat("h", i / 2)};
       for (uint32_t s = 0; s <= static_cast<uint32_t>(i % 2); ++s) {
         description.segments.push_back(SegmentSpec{SegmentId{s}, "dram", 60000});
       }
@@ -83,10 +76,6 @@ class Model {
       FakeNode& node = PickNode();
       SendReports(node);
       CarryOut(node);
-    } else if (dice < 905) {
-      Drain();
-    } else if (dice < 910) {
-      Damage(PickNode());
     } else if (dice < 960) {
       now_ += absl::Milliseconds(static_cast<int64_t>(random_.Below(700)));
       core_->Tick(now_);
@@ -101,23 +90,6 @@ class Model {
   }
 
   void Check() { ASSERT_THAT(core_->CheckInvariants(), IsOk()); }
-  // With all nodes there and nothing in its way, whatever can have all its replicas has them.
-  absl::Status FinishReplicas() {
-    for (const std::string& name : std::exchange(drained_, {})) {
-      (void)core_->DrainNode(name, true, now_);
-    }
-    for (int i = 0; i < 200; ++i) {
-      Settle();
-      now_ += absl::Milliseconds(300);
-    }
-    const StatusResult status = Status();
-    if (status.copies_in_flight != 0) return absl::InternalError("copies never ended");
-    // A full pool has no room for what is colder than all that it holds.
-    if (status.used_bytes < status.capacity_bytes / 2 && status.short_objects > 0) {
-      return absl::InternalError(absl::StrCat(status.short_objects, " objects stay short"));
-    }
-    return core_->CheckInvariants();
-  }
   const StatusResult Status() const { return core_->GetStatus(now_); }
 
  private:
@@ -142,7 +114,6 @@ class Model {
     node.is_connected = true;
     node.inbox.clear();
     node.outbox.clear();
-    node.copies.clear();
     // All that are in session hear of a term that this has raised, before they see its grants.
     for (const auto& other : nodes_) {
       if (other->is_connected) other->description.highest_term_seen = registration->term;
@@ -298,39 +269,6 @@ class Model {
       node.Free(command);
       core_->CommandResult(node.id, command.session, command.command_id, absl::OkStatus(), now_);
     }
-    for (const CopyCommand& copy : std::exchange(node.copies, {})) CarryOutCopy(node, copy);
-  }
-
-  void CarryOutCopy(FakeNode& node, const CopyCommand& copy) {
-    const FakeNode* const source = NodeOf(copy.source.node);
-    const bool is_readable = source != nullptr && source->is_connected &&
-                             source->Holds(copy.generation, copy.source_extent);
-    const bool is_done = !random_.OneIn(10) && is_readable && node.SealCopy(copy);
-    if (is_done && random_.OneIn(2)) node.outbox.push_back(FakeNode::RecordOf(copy));
-    if (random_.OneIn(10)) return;
-    core_->CommandResult(node.id, copy.session, copy.command_id,
-                         is_done ? absl::OkStatus() : absl::UnavailableError("not copied"), now_);
-  }
-
-  void Drain() {
-    const std::string& name = PickNode().description.name;
-    const bool cancel = drained_.contains(name);
-    cancel ? (void)drained_.erase(name) : (void)drained_.insert(name);
-    ASSERT_THAT(core_->DrainNode(name, cancel, now_), IsOk());
-  }
-
-  // Some part that the node has is found damaged. What was leased is lost with it.
-  void Damage(FakeNode& node) {
-    const std::vector<SealedPart> parts = node.Inventory();
-    if (!node.is_connected || parts.empty()) return;
-    const SealedPart& part = parts[random_.Below(parts.size())];
-    held_.clear();
-    const LostPart lost[] = {{part.generation, part.extent}};
-    node.Forget(part.extent);
-    core_->PartsLost(node.id, node.session, lost, now_);
-    // Until the walk has found it the core does not know.
-    while (core_->Tick(now_)) {
-    }
   }
 
   // Effects go to the nodes; what a lease protects is not freed.
@@ -347,10 +285,6 @@ class Model {
       }
       FakeNode* node = NodeOf(command.node);
       if (node != nullptr && node->is_connected) node->inbox.push_back(command);
-    }
-    for (const CopyCommand& copy : effects.copies) {
-      FakeNode* const node = NodeOf(copy.node);
-      if (node != nullptr && node->is_connected) node->copies.push_back(copy);
     }
     for (const NodeId id : effects.to_register) NodeOf(id)->is_connected = false;
     for (const RemoveTicket ticket : effects.removes_done) {
@@ -402,7 +336,6 @@ class Model {
     Settle();
     const std::map<std::string, Generation> before = Listing();
     NewCore();
-    drained_.clear();
     held_.clear();
     puts_.clear();
     // What was not confirmed may come back; nothing of it was promised.
@@ -426,7 +359,6 @@ class Model {
   absl::Time now_ = absl::UnixEpoch();
   uint64_t requests_ = 0;
   std::vector<OpenPut> puts_;
-  std::set<std::string> drained_;
   std::map<Generation, uint64_t> sizes_;  // of all that may have been sealed
   std::map<std::string, HeldLocation> held_;
   std::map<RemoveTicket, std::pair<std::string, Generation>> removals_;
@@ -448,7 +380,6 @@ TEST_P(ModelTest, NoSequenceOfCommandsBreaksAPromise) {
   model.Check();
   const Totals totals = model.Status().totals;
   EXPECT_GT(totals.puts_started + totals.adopted, 0u);
-  EXPECT_THAT(model.FinishReplicas(), IsOk());
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, ModelTest, testing::Range(1, 41));
