@@ -248,6 +248,25 @@ void ReplicaKeeper::Cancel(SlotIndex slot, CopyEnd end, absl::Time rest_until) {
   if (queue_.contains(slot)) queue_.Delay(slot, core_.last_now + options_.copy_retry);
 }
 
+void ReplicaKeeper::Owed(const NodeRecord& node, const Debt& debt) {
+  if (copies_.size() == 0) return;
+  for (const SlotIndex slot : copies_.To(node.index)) {
+    if (copies_.Find(slot)->generation == debt.generation) return Cancel(slot, CopyEnd::kFailed);
+  }
+}
+
+void ReplicaKeeper::PartsLost(const NodeRecord& node) {
+  for (const SlotIndex slot : copies_.To(node.index)) {
+    const ReplicaCopy& copy = *copies_.Find(slot);
+    const bool is_lost =
+        std::any_of(copy.parts.begin(), copy.parts.end(), [&](const CopyPart& part) {
+          return part.to.node == node.index &&
+                 node.lost->IsNew(part.to.segment, part.to.offset, copy.generation);
+        });
+    if (is_lost) Cancel(slot, CopyEnd::kFailed);
+  }
+}
+
 void ReplicaKeeper::TargetGone(const NodeRecord& node) {
   for (const SlotIndex slot : copies_.To(node.index)) Cancel(slot, CopyEnd::kTargetGone);
 }

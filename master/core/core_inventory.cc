@@ -193,11 +193,15 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
   // Dead at this node, and on its way out, though there may be a replica elsewhere that lives.
   if (debts.IsOwed(nodes[part.node].id, {part.key_hash, generation})) return true;
   const bool is_live = slot != kNoSlot && objects[slot].state == ObjectState::kLive;
-  if (is_live && objects[slot].generation == generation) return false;  // another replica
   const auto unwanted = [&] {
     Owe(part.node, {part.key_hash, generation});
     return true;
   };
+  if (is_live && objects[slot].generation == generation) {
+    // Another replica. Perhaps of a copy that was given up: with its claim it will be forgotten.
+    const bool is_given_up = debts.IsNewerOwed(nodes[part.node].id, {part.key_hash, generation});
+    return is_given_up && unwanted();
+  }
   // Granted by this core and not open any more: its writer was told that it is aborted.
   if (!part.is_inventory && generation.term() >= own_since) return unwanted();
   if (is_live && objects[slot].generation > generation) return unwanted();

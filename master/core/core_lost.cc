@@ -1,4 +1,7 @@
 // Parts that nodes have found damaged: as much of an object is gone as with a node that is lost.
+#include <memory>
+#include <vector>
+
 #include "master/core/core.h"
 #include "master/core/core_state.h"
 
@@ -11,12 +14,25 @@ void Core::PartsLost(NodeId node, SessionId session, absl::Span<const LostPart> 
   if (record == nullptr) return;
   s.totals.parts_damaged += parts.size();
   if (record->lost == nullptr) record->lost = std::make_unique<LostParts>();
-  if (record->lost->Add(parts)) return;
+  if (record->lost->Add(parts)) return s.ForgetUnlisted(*record);
   // Its inventory tells what is left.
   s.to_register.push_back(node);
   s.CloseSession(*record, now);
   ++s.totals.inventories_retaken;
   ++s.changes;
+}
+
+void CoreState::ForgetUnlisted(const NodeRecord& node) {
+  keeper.PartsLost(node);
+  std::vector<Debt> broken;
+  for (const auto& [id, object] : partials.objects()) {
+    for (const PartialPart& held : object.parts) {
+      const bool is_lost = held.node == node.id &&
+                           node.lost->IsNew(held.part.segment, held.part.offset, id.generation);
+      if (is_lost) broken.push_back({id.key_hash, id.generation});
+    }
+  }
+  for (const Debt& debt : broken) DropPartialAt(node.id, debt);
 }
 
 void CoreState::FindLostParts(NodeRecord& node, absl::Time now, uint32_t* work) {

@@ -191,6 +191,7 @@ void CoreState::ConfirmAll(absl::Span<const RemoveTicket> tickets) {
 void CoreState::Owe(NodeIndex index, const Debt& debt, Haste haste, absl::Time not_before) {
   const NodeRecord* node = nodes.records()[index].get();
   if (node == nullptr || node->state == NodeState::kRetired) return;
+  keeper.Owed(*node, debt);
   debts.Owe(node->id, debt, haste, std::max(not_before, HeldUntil(debt.generation)));
   DropPartialAt(node->id, debt);
 }

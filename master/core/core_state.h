@@ -263,6 +263,9 @@ struct CoreState {
   void ReleasePartial(const PartialPart& part, const ReleaseRule& rule = {});
 
   // --- core_lost.cc
+  // New lost parts that no list of the node's parts names: of copies in flight, and of objects that
+  // wait for other parts. There are few of these, but for the time after a master's start.
+  void ForgetUnlisted(const NodeRecord& node);
   void FindLostParts(NodeRecord& node, absl::Time now, uint32_t* work);
 
   // --- core_drain.cc
@@ -283,6 +286,8 @@ struct CoreState {
   void RetakeInventories(absl::Time now);
   void LoseNodes(absl::Time now);
   void SweepNodes(absl::Time now, uint32_t* work);
+  // The node's inventory has named all parts of the object that it had.
+  bool IsWholeAt(SlotIndex slot, const NodeRecord& node) const;
 
   CoreOptions options;
   Random random;

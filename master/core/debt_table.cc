@@ -23,6 +23,15 @@ bool DebtTable::IsOwed(NodeId node, const Debt& debt) const {
   return owed_.contains(Place{debt, node});
 }
 
+bool DebtTable::IsNewerOwed(NodeId node, const Debt& debt) const {
+  const Debt newer{debt.key_hash, Generation{debt.generation.value + 1}};
+  for (auto owed = owed_.lower_bound(Place{.debt = newer});
+       owed != owed_.end() && owed->first.debt.key_hash == debt.key_hash; ++owed) {
+    if (owed->first.node == node) return true;
+  }
+  return false;
+}
+
 uint32_t DebtTable::Attach(uint64_t key_hash, RemoveTicket ticket) {
   absl::btree_set<uint64_t> ids;
   for (auto owed = owed_.lower_bound(Place{.debt = {.key_hash = key_hash}});

@@ -57,6 +57,8 @@ class DebtTable {
            absl::Time not_before = absl::InfinitePast());
   // As far as it is listed.
   bool IsOwed(NodeId node, const Debt& debt) const;
+  // The node owes a newer generation of the key: of a live object, the claim of a copy.
+  bool IsNewerOwed(NodeId node, const Debt& debt) const;
   // While the generation may not be freed anywhere; else in the past.
   absl::Time HeldUntil(const Debt& debt) const;
   // The removal awaits all that is owed of the key; how many confirmations these are.

@@ -29,6 +29,12 @@ class LostParts {
     }
     return true;
   }
+  // It was reported since the walk under way began.
+  bool IsNew(uint32_t segment, uint64_t offset, Generation generation) const {
+    const auto part = next_.find({segment, offset});
+    return part != next_.end() && part->second == generation;
+  }
+  // This walk looks for it.
   bool Contains(uint32_t segment, uint64_t offset, Generation generation) const {
     const auto part = sought_.find({segment, offset});
     return part != sought_.end() && part->second == generation;

@@ -113,6 +113,64 @@ TEST(Lost, AGrantLosesItsReplicaToo) {
   EXPECT_NE(found.location.replicas[0].parts[0].node, part.node);
 }
 
+TEST(Lost, ACopyOfWhichAPartIsLostAgainIsNotTaken) {
+  CopyPool pool({.stripe_bytes = 4 * kBlock});
+  pool.AddNodes(4, 100 * kBlock);
+  pool.PutSealed("large", 8 * kBlock, {.replicas = 2});
+  const NodeId gone = pool.Get("large").location.replicas[0].parts[0].node;
+  pool.AddNodes(2, 100 * kBlock);
+  pool.Lose(*pool.NodeOf(gone));
+  pool.Collect();
+  ASSERT_THAT(pool.orders, testing::SizeIs(2));
+  const std::vector<CopyCommand> orders = std::exchange(pool.orders, {});
+  for (size_t i = 0; i < 2; ++i) {
+    pool.Answer(orders[i], pool.CarryOut(orders[i]));
+    if (i > 0) break;
+    FakeNode& node = *pool.NodeOf(orders[0].node);
+    node.Forget(orders[0].extent);
+    const LostPart lost[] = {{orders[0].generation, orders[0].extent}};
+    pool.core.PartsLost(node.id, node.session, lost, pool.now);
+  }
+  EXPECT_EQ(pool.Get("large").location.replicas.size(), 1u);
+  pool.Settle();
+  EXPECT_EQ(pool.Get("large").location.replicas.size(), 2u);
+  pool.ExpectReadable("large");
+}
+
+TEST(Lost, APartThatWaitsForOthersIsNotAwaitedAnyMore) {
+  CopyPool pool;
+  const std::vector<SealedPart> halves = OldHalves("key");
+  FakeNode& first = pool.Join("n0", 10 * kBlock);
+  FakeNode& second = pool.Join("n1", 10 * kBlock);
+  pool.core.RaiseTerm(Term{9});
+  pool.core.InventorySlice(first.id, first.session, {&halves[0], 1}, pool.now);
+  const LostPart lost[] = {{halves[0].generation, halves[0].extent}};
+  pool.core.PartsLost(first.id, first.session, lost, pool.now);
+  pool.core.InventorySlice(second.id, second.session, {&halves[1], 1}, pool.now);
+  EXPECT_FALSE(pool.Get("key").status.ok());
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
+TEST(Lost, AnInventoryThatNamesOnePartOfTwoMeansThatTheReplicaIsGone) {
+  CopyPool pool({.min_part_bytes = 1024});
+  pool.AddNodes(1, 4 * kBlock);
+  pool.PutSealed("first", kBlockPayload);
+  pool.PutSealed("hole", kBlockPayload);
+  pool.PutSealed("third", kBlockPayload);
+  pool.Remove("hole");
+  pool.Collect();
+  const Grant grant = pool.PutSealed("both", 2 * kBlockPayload - 1024);
+  ASSERT_EQ(grant.replicas[0].parts.size(), 2u);
+  FakeNode& node = *pool.nodes[0];
+  pool.Disconnect(node);
+  node.Forget(grant.replicas[0].parts[0].extent);
+  pool.Connect(node);
+  pool.Advance(absl::Seconds(1));
+  EXPECT_FALSE(pool.Get("both").status.ok());
+  EXPECT_THAT(pool.Get("first").status, IsOk());
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
 TEST(Lost, WhatIsNotThereIsNoLoss) {
   CopyPool pool;
   pool.AddNodes(1, 100 * kBlock);

@@ -265,6 +265,23 @@ TEST_F(RepairTest, ACopyThatTakesTooLongIsGivenUp) {
   EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
 }
 
+TEST_F(RepairTest, WhatComesOfACopyThatWasGivenUpIsNotTakenEvenWhereDebtsAreFull) {
+  CopyPool small({.max_debts = 1});
+  small.AddNodes(2, 100 * kBlock);
+  small.PutSealed("key0", 10, kTwice);
+  small.AddNodes(1, 100 * kBlock);
+  small.Lose(*small.nodes[1]);
+  small.Collect();
+  const CopyCommand late = small.orders.at(0);
+  small.Advance(absl::Seconds(11));
+  ASSERT_EQ(small.Ended(CopyEnd::kTimedOut), 1u);
+  // There was room for the claim, and not for the generation.
+  ASSERT_THAT(small.CarryOut(late), IsOk());
+  FakeNode& target = *small.nodes[2];
+  small.core.SealReport(target.id, target.session, target.Inventory(), small.now);
+  EXPECT_THAT(small.Holders("key0"), ElementsAre("n0"));
+}
+
 TEST_F(RepairTest, AClaimInFlightIsNotRefusedForGood) {
   Fill(2);
   pool.Lose(Node(1));

@@ -24,6 +24,7 @@
 #include "master/core/commands.h"
 #include "master/core/copy_pacer.h"
 #include "master/core/copy_table.h"
+#include "master/core/debt_table.h"
 #include "master/core/drain_table.h"
 #include "master/core/heat.h"
 #include "master/core/node_commands.h"
@@ -57,6 +58,10 @@ class ReplicaKeeper {
   // A result is that of a copy in flight to this node.
   bool TakeResult(const NodeRecord& node, uint64_t command_id, const absl::Status& status,
                   absl::Time now);
+  // The node is to forget the generation: with it would go what a copy brings.
+  void Owed(const NodeRecord& node, const Debt& debt);
+  // The node has lost parts. Copies that had brought some of them fail.
+  void PartsLost(const NodeRecord& node);
   // The node's session ends: it takes no copies any more.
   void TargetGone(const NodeRecord& node);
   std::vector<CopyCommand> TakeCommands() { return std::exchange(commands_, {}); }

@@ -62,20 +62,23 @@ class FakeNode {
   }
   // What is copied is written under the claim, and is then the part of its generation. That this
   // was forgotten here once says nothing about the copy.
+  static SealedRecord RecordOf(const CopyCommand& copy) {
+    return SealedRecord{.generation = copy.generation,
+                        .key = copy.key,
+                        .parent = copy.parent,
+                        .extent = copy.extent,
+                        .object_bytes = copy.object_bytes,
+                        .part_index = copy.part_index,
+                        .part_count = copy.part_count,
+                        .replica_index = copy.replica_index,
+                        .claim = copy.claim};
+  }
   bool SealCopy(const CopyCommand& copy) {
     if (copy.claim < open_from_ || freed_.contains(copy.claim) ||
         copy.claim.term() < description.highest_term_seen) {
       return false;
     }
-    const SealedRecord record{.generation = copy.generation,
-                              .key = copy.key,
-                              .parent = copy.parent,
-                              .extent = copy.extent,
-                              .object_bytes = copy.object_bytes,
-                              .part_index = copy.part_index,
-                              .part_count = copy.part_count,
-                              .replica_index = copy.replica_index,
-                              .claim = copy.claim};
+    const SealedRecord record = RecordOf(copy);
     for (const auto& [place, other] : records_) {
       if (Overlaps(record, other) && other.OwnedBy() > copy.claim) return false;
     }
@@ -89,8 +92,9 @@ class FakeNode {
     open_from_ = std::max(open_from_, command.oldest_open);
     for (const Generation generation : command.generations) {
       freed_.insert(generation);
-      std::erase_if(records_,
-                    [&](const auto& entry) { return entry.second.generation == generation; });
+      std::erase_if(records_, [&](const auto& entry) {
+        return entry.second.generation == generation || entry.second.claim == generation;
+      });
     }
   }
   bool Holds(Generation generation, const Extent& extent) const {
@@ -116,6 +120,7 @@ class FakeNode {
   NodeId id;
   SessionId session;
   bool is_connected = false;
+  std::vector<CopyCommand> copies;   // received and not carried out
   std::vector<FreeCommand> inbox;    // received and not carried out
   std::vector<SealedRecord> outbox;  // sealed and not reported
 
