@@ -286,8 +286,6 @@ struct CoreState {
   void RetakeInventories(absl::Time now);
   void LoseNodes(absl::Time now);
   void SweepNodes(absl::Time now, uint32_t* work);
-  // The node's inventory has named all parts of the object that it had.
-  bool IsWholeAt(SlotIndex slot, const NodeRecord& node) const;
 
   CoreOptions options;
   Random random;

@@ -140,22 +140,6 @@ void CoreState::LoseNodes(absl::Time now) {
   if (changes != before) nodes.Refresh();
 }
 
-bool CoreState::IsWholeAt(SlotIndex slot, const NodeRecord& node) const {
-  if (!node.seen->contains(slot)) return false;
-  // The parts of one replica that stand here are named one by one.
-  uint32_t parts[kMaxReplicas] = {};
-  uint32_t named[kMaxReplicas] = {};
-  objects.ForEachPart(slot, [&](const StoredPart& part) {
-    if (part.node != node.index) return;
-    ++parts[part.replica];
-    if (node.seen->HasPlace(part.segment, part.offset)) ++named[part.replica];
-  });
-  for (size_t i = 0; i < std::size(parts); ++i) {
-    if (parts[i] > 1 && named[i] < parts[i]) return false;
-  }
-  return true;
-}
-
 void CoreState::SweepNodes(absl::Time now, uint32_t* work) {
   for (NodeIndex index = 1; index < nodes.records().size() && *work > 0; ++index) {
     if (nodes.records()[index] == nullptr) continue;

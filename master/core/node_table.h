@@ -45,7 +45,6 @@ class SeenParts {
   void Insert(SlotIndex slot) {
     if (slot >= bits_.size()) bits_.resize(slot + slot / 4 + 64);
     bits_[slot] = true;
-    if (is_one_of_many) places_.emplace(segment, offset);
   }
   void InsertPlace(uint32_t segment, uint64_t offset) { places_.insert({segment, offset}); }
   bool Contains(SlotIndex slot) const { return slot < bits_.size() && bits_[slot]; }
