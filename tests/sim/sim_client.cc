@@ -37,7 +37,7 @@ SimClient::SimClient(ClientWorld world, std::string host, uint64_t id, Random ra
       host_(std::move(host)),
       id_(id),
       random_(random),
-      stub_(world.master.NewStub(host_, [this] { ++starts_; })),
+      stub_(world.masters.NewStub(host_, [this] { ++starts_; })),
       transport_(NewSimTransport(world.fabric, host_)),
       shared_memory_(NewSimSharedMemory(world.fabric, host_)),
       waiter_(NewSimWaiter(world.fabric)),
