@@ -197,7 +197,8 @@ class SimStub final : public client::MasterStub {
                         });
                       });
     if (!sent) {
-      scheduler_.Sleep(std::min(kNoticeAfter, context.deadline - scheduler_.Now()));
+      scheduler_.Sleep(
+          std::clamp(context.deadline - scheduler_.Now(), absl::ZeroDuration(), kNoticeAfter));
       return Unreached();
     }
     master.BeginCall(token);
@@ -206,7 +207,8 @@ class SimStub final : public client::MasterStub {
            !is_silent) {
       scheduler_.Block(token, std::min(context.deadline, scheduler_.Now() + silence));
       if (pending->is_over || master.lives() != life) break;
-      is_silent = scheduler_.Now() < context.deadline && !IsThere(master, life, silence);
+      is_silent = scheduler_.Now() < context.deadline &&
+                  !IsThere(master, life, std::min(context.deadline, scheduler_.Now() + silence));
     }
     master.EndCall(token, life);
     if (!pending->is_over && master.lives() == life && scheduler_.Now() >= context.deadline) {
@@ -217,7 +219,7 @@ class SimStub final : public client::MasterStub {
     return pending->answer;
   }
 
-  bool IsThere(SimMaster& master, uint64_t life, absl::Duration within) {
+  bool IsThere(SimMaster& master, uint64_t life, absl::Time until) {
     const uint64_t token = scheduler_.NewToken();
     const auto is_there = std::make_shared<bool>(false);
     network_.Send(host_, master.host(), 0, [this, &master, life, is_there, token] {
@@ -228,7 +230,7 @@ class SimStub final : public client::MasterStub {
         });
       });
     });
-    scheduler_.Block(token, scheduler_.Now() + within);
+    scheduler_.Block(token, until);
     return *is_there;
   }
 
