@@ -121,9 +121,7 @@ class Handlers {
   // The same with NOT_LEADER, which nodes are told in so many words (Refused): another master
   // leads.
   void Depose(const absl::Status& not_leader, absl::Time now);
-  // The parts of it, for a leader that is silent and may yet go on. A silent one answers no
-  // heartbeats, so that nodes ask whether another one leads.
-  void SetSilent(bool is_silent) { sessions_.SetSilent(is_silent); }
+  // The parts of it, for a leader that is silent and may yet go on.
   void FailWaits(const absl::Status& not_leader, absl::Time now);
   void RefuseSessions(const absl::Status& not_leader, absl::Time now);
 

@@ -184,7 +184,6 @@ void NodeSession::OnSealReport(const v1::SealReport& message, absl::Time now) {
 
 void NodeSession::OnHeartbeat(const v1::Heartbeat& message, absl::Time now) {
   core_.Heartbeat(node_, session_, now);
-  if (table_.is_silent()) return;
   heartbeat_to_ack_ = message.sequence();
   on_ready_();
 }

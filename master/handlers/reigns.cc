@@ -153,14 +153,12 @@ void Reigns::Tick(absl::Time now) {
 void Reigns::WatchSilence(absl::Time now) {
   if (is_shut_down_) return;
   if (leadership_.ReignAt(now) == present_->reign) {
-    present_->handlers.SetSilent(false);
     silent_since_ = absl::InfiniteFuture();
     has_let_nodes_go_ = false;
     return;
   }
   if (silent_since_ == absl::InfiniteFuture()) {
     silent_since_ = now;
-    present_->handlers.SetSilent(true);
     present_->handlers.FailWaits(Refusal(), now);
   }
   // Not at once: nodes need not upload their inventories for an etcd that is restarted.

@@ -14,9 +14,8 @@
 // session or a write holds on to them, and answer nobody.
 //
 // A leader whose lease has run out is silent, though its reign may go on (R10): calls are refused,
-// those that wait are ended. Heartbeats are not answered, and nodes ask the other masters beside
-// their sessions, which a silence that lasts ends, too. Meanwhile no node counts as lost: it was
-// not the nodes that went away.
+// those that wait are ended. A silence that lasts ends the sessions of nodes, too, which then look
+// for another leader. Meanwhile no node counts as lost: it was not the nodes that went away.
 //
 // A master that is alone has one reign, whose lease never ends: kReignAlone.
 //

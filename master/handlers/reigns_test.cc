@@ -268,26 +268,6 @@ TEST_F(ReignsTest, AShortSilenceIsNotSaidToNodes) {
   EXPECT_FALSE(node.session->is_finished());
 }
 
-TEST_F(ReignsTest, ASilentLeaderAnswersNoHeartbeat) {
-  Lead(Reign{5}, Term{2});
-  Stream& node = Join("n1");
-  v1::NodeMessage heartbeat;
-  const auto is_answered = [&](uint64_t sequence) {
-    heartbeat.mutable_heartbeat()->set_sequence(sequence);
-    reigns.Find(Reign{5})->OnNodeMessage(*node.session, heartbeat, now);
-    node.received.clear();
-    node.Drain();
-    return !node.received.empty() && node.received.back().heartbeat_ack().sequence() == sequence;
-  };
-  EXPECT_TRUE(is_answered(1));
-  now += kLease;
-  Advance(absl::Milliseconds(20));
-  EXPECT_FALSE(is_answered(2));
-  leadership.Extend(now + kLease);
-  Advance(absl::Milliseconds(20));
-  EXPECT_TRUE(is_answered(3));
-}
-
 // Another may lead by now, and it needs them.
 TEST_F(ReignsTest, ALongSilenceLetsNodesGoAndCountsNoneAsLost) {
   Lead(Reign{5}, Term{2});

@@ -42,10 +42,6 @@ class SessionTable {
   // The same, and each node is told `status` in Refused.
   void RefuseAll(const absl::Status& status, absl::Time now);
 
-  // Meanwhile heartbeats are not answered.
-  void SetSilent(bool is_silent) { is_silent_ = is_silent; }
-  bool is_silent() const { return is_silent_; }
-
   size_t size() const { return open_.size(); }
   bool full() const { return open_.size() >= options_.max_sessions; }
   const HandlersOptions& options() const { return options_; }
@@ -58,7 +54,6 @@ class SessionTable {
   const UnsavedChanges& unsaved_;
   std::vector<NodeSession*> open_;  // in order of age, so that equal runs stay equal
   absl::flat_hash_map<NodeId, NodeSession*> by_node_;
-  bool is_silent_ = false;
 };
 
 }  // namespace moonpool::master
