@@ -97,10 +97,6 @@ struct NodeRecord {
   std::vector<RemoveTicket> inventory_waiters;  // removals that wait for the whole inventory
   std::vector<std::pair<SlotIndex, Generation>> parked;
 
-  // The inventory that is being read, if one is, names this part; or it became live since.
-  void See(SlotIndex slot, const StoredPart& part, bool is_one_of_many) {
-    if (seen != nullptr) seen->insert(slot, part.segment, part.offset, is_one_of_many);
-  }
   bool is_up() const { return state == NodeState::kUp; }
   bool is_usable() const { return is_up() && inventory_complete; }
   bool takes_grants() const { return is_usable() && !is_draining; }

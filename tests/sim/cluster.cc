@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/checksum.h"
 #include "common/error.h"
 #include "common/log.h"
 #include "common/version.h"
+#include "tests/sim/probes.h"
 #include "tests/sim/sim_client.h"
-#include "tests/sim/sim_master.h"
+#include "tests/sim/sim_masters.h"
 #include "tests/sim/sim_node.h"
 
 namespace moonpool::sim {
@@ -45,17 +45,19 @@ class Cluster {
             .nodes_killed = options.faults.node_kills > 0,
             .network_faults = options.faults.disturbs_network(),
             .evicts = options.may_evict(),
-            .master_crashes = options.faults.master_crashes > 0,
+            .master_crashes = options.may_change_master(),
             .slow_callers = options.faults.client_freezes > 0,
             .meta_failures = options.faults.meta_failures > 0,
             .keeps_state = options.keeps_state,
         }),
-        master_(scheduler_, network_,
-                {.core = CoreOptionsOf(options),
-                 .handlers = {},
-                 .keeps_state = options.keeps_state,
-                 .meta_failures = options.faults.meta_failures},
-                Random(random_.Next())) {
+        masters_(scheduler_, network_, options.masters,
+                 {.core = CoreOptionsOf(options),
+                  .handlers = {},
+                  .keeps_state = options.keeps_state,
+                  .meta_failures = options.faults.meta_failures,
+                  .clock_offset = absl::ZeroDuration(),
+                  .on_begin = [this] { ReignBegins(); }},
+                 Random(random_.Next())) {
     fabric_.faults() = options.faults.data;
   }
 
@@ -88,8 +90,8 @@ class Cluster {
 
   void StartNode(const std::string& name) { StartNode(name, SimPool::New(options_.node_bytes)); }
   void StartNode(const std::string& name, SimPool pool) {
-    nodes_.push_back(
-        std::make_unique<SimNode>(fabric_, master_, name, std::move(pool), Random(random_.Next())));
+    nodes_.push_back(std::make_unique<SimNode>(fabric_, masters_, name, std::move(pool),
+                                               Random(random_.Next())));
     nodes_.back()->Start();
   }
 
@@ -99,12 +101,12 @@ class Cluster {
         .scheduler = scheduler_,
         .network = network_,
         .fabric = fabric_,
-        .master = master_,
+        .masters = masters_,
         .model = model_,
         .options = options_,
         .logger = Logger::Null(),
         .violation = &violation_,
-        .all_knowing_master = [this] { return MasterKnowsAll() ? master_.lives() : 0; }};
+        .all_knowing_master = [this] { return MasterKnowsAll() ? masters_.leader()->reign() : 0; }};
     clients_.push_back(std::make_unique<SimClient>(world, absl::StrCat("client-", id), id,
                                                    Random(random_.Next())));
     return clients_.back().get();
@@ -136,6 +138,9 @@ class Cluster {
     Schedule(options_.faults.client_crashes, &Cluster::CrashAClient);
     Schedule(options_.faults.cuts, &Cluster::CutSomething);
     Schedule(options_.faults.rotten_bits, &Cluster::RotABit);
+    Schedule(options_.faults.master_pauses, &Cluster::PauseAMaster);
+    Schedule(options_.faults.master_cuts, &Cluster::CutAMaster);
+    Schedule(options_.faults.etcd_outages, &Cluster::StopEtcd);
   }
 
   SimNode* AnyLivingNode() {
@@ -186,7 +191,8 @@ class Cluster {
 
   void Forget(const std::string& name) {
     // As the operator would: again while there is no master.
-    if (!master_.is_up()) {
+    SimMaster* const leader = masters_.leader();
+    if (leader == nullptr) {
       scheduler_.After(absl::Seconds(1), [this, name] { Forget(name); });
       return;
     }
@@ -194,15 +200,21 @@ class Cluster {
     request.mutable_version()->set_major(kWireMajor);
     request.set_name(name);
     const auto is_answered = std::make_shared<bool>(false);
-    master_.handlers().ForgetNode(
-        request, scheduler_.Now(),
-        [this, name, is_answered](const absl::Status& status, const auto&) {
+    const std::function<void(absl::Status, v1::ForgetNodeResponse)> done =
+        [this, name, is_answered](const absl::Status& status, const v1::ForgetNodeResponse&) {
           // Until the answer has come a crash may undo it.
           *is_answered = status.ok() || absl::IsNotFound(status);
-          const bool is_excused = *is_answered || ReasonOf(status) == ErrorReason::kNotSaved;
+          const bool is_excused = *is_answered || ReasonOf(status) == ErrorReason::kNotSaved ||
+                                  ReasonOf(status) == ErrorReason::kNotLeader;
           if (!is_excused) Violate(absl::StrCat("forget of ", name, ": ", status.message()));
-        });
-    master_.PumpWrites();
+        };
+    leader->On(leader->lives(), [leader, request, done] {
+      leader->Take<v1::ForgetNodeRequest, v1::ForgetNodeResponse>(
+          request,
+          [](master::Handlers& handlers, const v1::ForgetNodeRequest& r, absl::Time now,
+             auto answer) { handlers.ForgetNode(r, now, std::move(answer)); },
+          done);
+    });
     scheduler_.After(absl::Seconds(5), [this, name, is_answered] {
       if (!*is_answered) Forget(name);
     });
@@ -233,20 +245,86 @@ class Cluster {
     scheduler_.After(absl::Seconds(20) * random_.Uniform(), [client] { client->Thaw(); });
   }
 
+  // The leader, half of the time.
+  SimMaster& AnyMaster() {
+    SimMaster* const leader = masters_.leader();
+    if (masters_.size() == 1) return masters_.at(0);
+    if (leader != nullptr && random_.OneIn(2)) return *leader;
+    return masters_.at(random_.Below(masters_.size()));
+  }
+
   void CrashTheMaster() {
-    if (!master_.is_up()) return;
-    CollectTotals();
-    model_.MasterCrashed(scheduler_.Now());
-    master_.Crash();
-    is_recovering_ = true;
+    SimMaster& master = AnyMaster();
+    if (!master.is_up()) return;
+    if (master.leads()) {
+      AddProbes(master, probes_);
+      MasterIsUnknowing();
+    }
+    master.Crash();
     ++probes_["master crashes"];
-    scheduler_.After(absl::Seconds(3) * random_.Uniform(), [this] { master_.Start(); });
+    scheduler_.After(absl::Seconds(3) * random_.Uniform(), [&master] { master.Start(); });
+  }
+
+  void PauseAMaster() {
+    SimMaster& master = AnyMaster();
+    if (!master.is_up() || master.is_paused()) return;
+    if (master.leads()) ++probes_["leaders paused"];
+    master.Pause();
+    scheduler_.After(absl::Seconds(6) * random_.Uniform(), [&master] { master.Continue(); });
+  }
+
+  void CutAMaster() {
+    const SimMaster& master = AnyMaster();
+    std::vector<std::string> peers;
+    const uint64_t whom = random_.Below(4);
+    if (whom == 0 || whom == 3) peers.push_back(SimEtcd::kHost);
+    for (const auto& node : nodes_) {
+      if ((whom == 1 || whom == 3) && !node->crashed()) peers.push_back(node->name());
+    }
+    for (const auto& client : clients_) {
+      if ((whom == 2 || whom == 3) && !client->crashed()) peers.push_back(client->host());
+    }
+    if (master.leads()) ++probes_["leaders cut off"];
+    const uint64_t way = random_.Below(4);
+    for (const std::string& peer : peers) {
+      if (way != 0) network_.Cut(master.host(), peer);
+      if (way != 1) network_.Cut(peer, master.host());
+    }
+    scheduler_.After(absl::Seconds(8) * random_.Uniform(), [this, peers, host = master.host()] {
+      for (const std::string& peer : peers) {
+        network_.Heal(host, peer);
+        network_.Heal(peer, host);
+      }
+    });
+  }
+
+  void StopEtcd() {
+    if (!masters_.etcd()->is_up()) return;
+    masters_.etcd()->Stop();
+    ++probes_["etcd outages"];
+    scheduler_.After(absl::Seconds(6) * random_.Uniform(), [this] { masters_.etcd()->Start(); });
+  }
+
+  // Of several masters; what the one before knew, this one has to learn.
+  void ReignBegins() {
+    ++probes_["reigns"];
+    if (std::exchange(has_led_, true)) {
+      ++probes_["changes of leader"];
+      if (!options_.may_change_master()) Violate("another reign begins, and nothing had failed");
+    }
+    MasterIsUnknowing();
+  }
+
+  void MasterIsUnknowing() {
+    model_.MasterCrashed(scheduler_.Now());
+    is_recovering_ = true;
   }
 
   bool MasterKnowsAll() {
-    if (!master_.is_up() || !killed_.empty()) return false;
+    SimMaster* const leader = masters_.leader();
+    if (leader == nullptr || !killed_.empty()) return false;
     std::set<std::pair<std::string, Incarnation>> known;
-    for (const master::NodeStatus& node : master_.core().ListNodes(scheduler_.Now())) {
+    for (const master::NodeStatus& node : leader->core().ListNodes(leader->Now())) {
       if (node.inventory_complete) known.emplace(node.address.name, node.address.incarnation);
     }
     return std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& node) {
@@ -255,7 +333,9 @@ class Cluster {
   }
 
   void CutSomething() {
-    std::vector<std::string> hosts = {SimMaster::kHost};
+    std::vector<std::string> hosts;
+    for (size_t i = 0; i < masters_.size(); ++i) hosts.push_back(masters_.at(i).host());
+    if (masters_.etcd() != nullptr) hosts.push_back(SimEtcd::kHost);
     for (const auto& node : nodes_) {
       if (!node->crashed()) hosts.push_back(node->name());
     }
@@ -294,17 +374,14 @@ class Cluster {
 
   void HealEverything() {
     network_.set_options(NetworkOptions{});
-    master_.StopMetaFailures();
+    masters_.StopMetaFailures();
     fabric_.faults() = DataFaults{};
     // Cuts heal by their own events, all of them within kQuiesce.
   }
 
   void ScheduleCheck() {
     scheduler_.After(kCheckEvery, [this] {
-      if (master_.is_up()) {
-        const absl::Status status = master_.core().CheckInvariants();
-        if (!status.ok()) Violate(absl::StrCat("master: ", status.message()));
-      }
+      CheckMasters();
       if (is_recovering_ && MasterKnowsAll()) {
         is_recovering_ = false;
         model_.MasterRecovered(scheduler_.Now());
@@ -314,12 +391,25 @@ class Cluster {
     });
   }
 
+  void CheckMasters() {
+    size_t leaders = 0;
+    for (size_t i = 0; i < masters_.size(); ++i) {
+      if (!masters_.at(i).leads()) continue;
+      ++leaders;
+      const absl::Status status = masters_.at(i).core().CheckInvariants();
+      if (!status.ok()) Violate(absl::StrCat("master: ", status.message()));
+    }
+    if (leaders > 1) Violate("two masters answer as the leader");
+  }
+
   // With everything healed and every deadline past, nothing may be left open, and what the master
   // says is stored must be read by a client that knows nothing yet.
   void FinalChecks() {
     if (!violation_.empty()) return;
+    SimMaster* const leader = masters_.leader();
+    if (leader == nullptr) return Violate("nobody leads");
     if (is_recovering_) return Violate("the master never had all inventories");
-    const master::StatusResult status = master_.core().GetStatus(scheduler_.Now());
+    const master::StatusResult status = leader->core().GetStatus(leader->Now());
     if (status.open_grants != 0) Violate(absl::StrCat(status.open_grants, " grants never ended"));
     if (status.live_leases != 0) Violate(absl::StrCat(status.live_leases, " leases never ended"));
     if (status.condemned_bytes != 0) {
@@ -350,7 +440,7 @@ class Cluster {
     for (const auto& client : clients_) client->Crash();
     for (const auto& node : nodes_) node->Crash();
     scheduler_.Run(absl::InfiniteFuture(), [this] { return scheduler_.live_actors() == 0; });
-    master_.Crash();
+    for (size_t i = 0; i < masters_.size(); ++i) masters_.at(i).Crash();
     result.violation = violation;
     result.events = scheduler_.events();
     result.counts = model_.counts();
@@ -359,45 +449,11 @@ class Cluster {
     return result;
   }
 
-  // Of the present master.
-  void CollectTotals() {
-    const master::Totals totals = master_.core().GetStatus(scheduler_.Now()).totals;
-    probes_["evicted"] += totals.evicted;
-    probes_["grants aborted"] += totals.puts_aborted;
-    probes_["puts refused"] += totals.puts_refused;
-    probes_["objects adopted"] += totals.adopted;
-    probes_["objects lost"] += totals.lost;
-    probes_["removed"] += totals.removed;
-  }
-
   void CollectProbes() {
-    if (master_.is_up()) CollectTotals();
-    for (const auto& node : nodes_) {
-      const storage_node::SegmentStats stats = node->index().stats(0);
-      probes_["parts superseded"] += stats.superseded_parts;
-      probes_["parts freed"] += stats.freed_parts;
-      probes_["parts found damaged"] += stats.damaged_parts;
-      probes_["bytes copied"] += node->copy_metrics().bytes.value();
-    }
-    for (const auto& client : clients_) {
-      const ClientStats stats = client->stats();
-      probes_["location cache hits"] += stats.location_cache_hits;
-      probes_["relocated"] += stats.relocated;
-      probes_["failovers"] += stats.failovers;
-      probes_["checksum failures caught"] += stats.checksum_failures;
-      probes_["views kept through a freeze"] += client->views_kept_frozen();
-    }
+    if (const SimMaster* const leader = masters_.leader()) AddProbes(*leader, probes_);
+    for (const auto& node : nodes_) AddProbes(*node, probes_);
+    for (const auto& client : clients_) AddProbes(*client, probes_);
     probes_["messages lost"] += network_.lost();
-  }
-
-  static uint64_t Fingerprint(const SimResult& result) {
-    std::string text =
-        absl::StrCat(result.events, " ", result.counts.puts, " ", result.counts.acknowledged, " ",
-                     result.counts.gets, " ", result.counts.hits, " ", result.counts.removes);
-    for (const auto& [name, count] : result.probes) absl::StrAppend(&text, name, count);
-    for (const auto& [name, count] : result.counts.misses) absl::StrAppend(&text, name, count);
-    for (const auto& [name, count] : result.counts.refusals) absl::StrAppend(&text, name, count);
-    return Checksum(text);
   }
 
   const SimOptions options_;
@@ -409,13 +465,14 @@ class Cluster {
   Network network_;
   SimFabric fabric_;
   Model model_;
-  SimMaster master_;
+  SimMasters masters_;
   std::vector<std::unique_ptr<SimNode>> nodes_;
   std::vector<std::unique_ptr<SimClient>> clients_;
   uint64_t last_client_ = 0;
   int next_node_ = 0;
   std::set<std::string> killed_;  // and not started again yet
   bool is_recovering_ = false;
+  bool has_led_ = false;
 };
 
 }  // namespace

@@ -225,7 +225,8 @@ std::string Model::RemoveEnded(const std::string& key, const absl::Status& statu
   if (end.timed_out) return "";
   // Gone for readers, until a restart of the master.
   if (excuses_.meta_failures && ReasonOf(status) == ErrorReason::kNotSaved) return "";
-  std::erase(state.unsettled_removes, end.begun);
+  // The last attempt has found no master; what became of those before is open.
+  if (!absl::IsUnavailable(status)) std::erase(state.unsettled_removes, end.begun);
   // Bytes that were evicted, or that a node has which was not there to be told, may still be read
   // through a hint.
   const bool is_absent = excuses_.keeps_state && (status.ok() || absl::IsNotFound(status));

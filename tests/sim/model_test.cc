@@ -62,5 +62,17 @@ TEST_F(ModelTest, AGrantWhoseWriterGaveUpEndsByItself) {
   EXPECT_THAT(Miss(ErrorReason::kExpired, 1002), HasSubstr("is said never to have been"));
 }
 
+TEST_F(ModelTest, ARemovalThatFoundNoMasterInTheEndMayTakeEffectLater) {
+  model_.RemoveStarted("k", At(1));
+  const auto ends = [&](const absl::Status& status) {
+    return model_.RemoveEnded("k", status, {.begun = At(1)}, At(2));
+  };
+  EXPECT_THAT(ends(absl::UnavailableError("no master leads")), IsEmpty());
+  Put(3, 4, absl::OkStatus(), /*starts=*/1);
+  EXPECT_THAT(Miss(ErrorReason::kRemoved, 5), IsEmpty());
+  EXPECT_THAT(ends(absl::NotFoundError("never stored")), IsEmpty());
+  EXPECT_THAT(Miss(ErrorReason::kRemoved, 5), HasSubstr("is missing"));
+}
+
 }  // namespace
 }  // namespace moonpool::sim

@@ -10,6 +10,9 @@ namespace {
 
 constexpr uint64_t kKillSalt = 0x6b696c6c;
 constexpr uint64_t kRotSalt = 0x726f74;
+// None of the seeds in regressions.txt that failed with a lone master has several by it.
+constexpr uint64_t kMastersSalt = 0x6d617378;
+constexpr uint64_t kMasterFaultsSalt = 0x7265;
 
 }  // namespace
 
@@ -41,7 +44,8 @@ SimOptions SimOptions::FromSeed(uint64_t seed) {
   Random kills(seed ^ kKillSalt);
   if (kills.OneIn(4)) options.faults.node_kills = 0.05 + 0.25 * kills.Uniform();
 
-  options.keeps_state = !Random(seed ^ 0x57a7e).OneIn(4);
+  options.masters = Random(seed ^ kMastersSalt).OneIn(3) ? 3 : 1;
+  options.keeps_state = options.masters > 1 || !Random(seed ^ 0x57a7e).OneIn(4);
 
   // A third of the seeds run without other faults: there every miss needs a better excuse.
   if (random.OneIn(3)) return options;
@@ -59,20 +63,31 @@ SimOptions SimOptions::FromSeed(uint64_t seed) {
   if (random.OneIn(4)) faults.meta_failures = 0.2 * random.Uniform();
   Random rot(seed ^ kRotSalt);
   if (rot.OneIn(4)) faults.rotten_bits = 0.05 + rot.Uniform();
+  if (options.masters == 1) return options;
+  faults.meta_failures = 0;  // that is etcd's part
+  Random masters(seed ^ kMasterFaultsSalt);
+  if (masters.OneIn(2)) faults.master_pauses = 0.03 + 0.2 * masters.Uniform();
+  if (masters.OneIn(2)) faults.master_cuts = 0.03 + 0.2 * masters.Uniform();
+  if (masters.OneIn(3)) faults.etcd_outages = 0.02 + 0.1 * masters.Uniform();
+  if (masters.OneIn(3)) faults.master_crashes = 0.03 + 0.2 * masters.Uniform();
   return options;
 }
 
 std::string SimOptions::Describe() const {
   return absl::StrFormat(
-      "seed %d: %d nodes of %d bytes, %d clients, %d chains, objects up to %d bytes, stripes of "
-      "%d, %d replicas, %s; faults: loss %.3f straggle %.3f flips %.3f repeats %.3f, per second: "
+      "seed %d: %d masters, %d nodes of %d bytes, %d clients, %d chains, objects up to %d bytes, "
+      "stripes of %d, %d replicas, %s; faults: loss %.3f straggle %.3f flips %.3f repeats %.3f, "
+      "per second: "
       "node crashes %.2f kills %.2f departures %.2f client crashes %.2f freezes %.2f master "
-      "crashes %.2f cuts %.2f rotten bits %.2f, meta store %s, fails %.2f",
-      seed, nodes, node_bytes, clients, chains, object_bytes_max, stripe_bytes, replicas,
+      "crashes %.2f pauses %.2f cuts %.2f, etcd outages %.2f, cuts %.2f rotten bits %.2f, meta "
+      "store "
+      "%s, fails %.2f",
+      seed, masters, nodes, node_bytes, clients, chains, object_bytes_max, stripe_bytes, replicas,
       eviction_policy, faults.network.loss, faults.network.straggle, faults.data.bit_flip,
       faults.data.duplicate_write, faults.node_crashes, faults.node_kills, faults.node_departures,
-      faults.client_crashes, faults.client_freezes, faults.master_crashes, faults.cuts,
-      faults.rotten_bits, keeps_state ? "kept" : "none", faults.meta_failures);
+      faults.client_crashes, faults.client_freezes, faults.master_crashes, faults.master_pauses,
+      faults.master_cuts, faults.etcd_outages, faults.cuts, faults.rotten_bits,
+      keeps_state ? "kept" : "none", faults.meta_failures);
 }
 
 }  // namespace moonpool::sim

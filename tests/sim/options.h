@@ -21,21 +21,30 @@ struct FaultModel {
   double client_freezes = 0;   // paused in the middle of it, and resumed past every deadline
   double master_crashes = 0;   // the next one knows what is in the meta store, and has a later term
   double rotten_bits = 0;      // one bit of a part in a node's memory turns over
-  double meta_failures = 0;    // share of the writes to the meta store that fail; others are slow
-  double cuts = 0;             // between two of {master, node, client}, one way or both
+  // Where there are several masters; half of these hit the leader.
+  double master_pauses = 0;  // what happens to it happens later; its clock goes on
+  double master_cuts = 0;    // from etcd, all nodes, all clients, or all; one way or both
+  double etcd_outages = 0;   // it is away for a while, and has lost nothing
+  double meta_failures = 0;  // share of the writes to the meta store that fail; others are slow
+  double cuts = 0;           // between two of {master, etcd, node, client}, one way or both
   absl::Duration cut_min = absl::Milliseconds(200);
   absl::Duration cut_max = absl::Seconds(12);
 
-  bool loses_nodes() const { return node_crashes > 0 || node_departures > 0 || cuts > 0; }
+  bool disturbs_masters() const { return master_pauses > 0 || master_cuts > 0 || etcd_outages > 0; }
+  // Also for a while, or for one master only.
+  bool loses_nodes() const {
+    return node_crashes > 0 || node_departures > 0 || cuts > 0 || disturbs_masters();
+  }
   bool loses_parts() const { return loses_nodes() || rotten_bits > 0; }
   bool disturbs_network() const {
-    return cuts > 0 || network.loss > 0 || network.straggle > 0 || data.bit_flip > 0 ||
-           data.duplicate_write > 0;
+    return cuts > 0 || master_cuts > 0 || network.loss > 0 || network.straggle > 0 ||
+           data.bit_flip > 0 || data.duplicate_write > 0;
   }
 };
 
 struct SimOptions {
   uint64_t seed = 1;
+  int masters = 1;  // several elect a leader in etcd
   int nodes = 3;
   int clients = 4;
   uint64_t node_bytes = 256 * 1024;
@@ -47,9 +56,14 @@ struct SimOptions {
   uint32_t replicas = 1;
   std::string eviction_policy;
   absl::Duration duration = absl::Seconds(30);
-  bool keeps_state = true;  // the master has a meta store, which outlives it
+  bool keeps_state = true;  // there is a meta store, which outlives the master; several have etcd
   FaultModel faults;
 
+  // Another reign than the first may be seen.
+  bool may_change_master() const {
+    return faults.master_crashes > 0 ||
+           (masters > 1 && (faults.disturbs_masters() || faults.disturbs_network()));
+  }
   // Everything at its largest does not surely fit.
   bool may_evict() const;
   // The same seed, the same run.

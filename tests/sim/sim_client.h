@@ -13,7 +13,7 @@
 #include "common/random.h"
 #include "tests/sim/model.h"
 #include "tests/sim/options.h"
-#include "tests/sim/sim_master.h"
+#include "tests/sim/sim_masters.h"
 #include "transport/sim/sim_transport.h"
 
 namespace moonpool::sim {
@@ -23,7 +23,7 @@ struct ClientWorld {
   Scheduler& scheduler;
   Network& network;
   SimFabric& fabric;
-  SimMaster& master;
+  SimMasters& masters;
   Model& model;
   const SimOptions& options;
   const Logger& logger;

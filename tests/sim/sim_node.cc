@@ -44,10 +44,10 @@ SimPool SimNode::LeftPool() const {
   return left;
 }
 
-SimNode::SimNode(SimFabric& fabric, SimMaster& master, const std::string& name, SimPool pool,
+SimNode::SimNode(SimFabric& fabric, SimMasters& masters, const std::string& name, SimPool pool,
                  Random random)
     : fabric_(fabric),
-      master_(master),
+      masters_(masters),
       name_(name),
       address_(absl::StrCat(name, ":", random.Next())),
       pool_(std::move(pool)),
@@ -76,7 +76,7 @@ SimNode::SimNode(SimFabric& fabric, SimMaster& master, const std::string& name, 
            .rack = "",
            .tcp_address = address_,
            .shm_path = ""},
-          {.masters = {"master"}},
+          {.masters = masters.addresses()},
           {.index = index_, .copies = copies_, .metrics = link_metrics_, .logger = Logger::Null()},
           Random(random.Next())) {
   copies_.SetOnQueued([this] { WakeCopier(); });
@@ -115,8 +115,8 @@ void SimNode::Crash() {
   crashed_ = true;
   fabric_.Stop(address_);
   // The master sees the end of the stream, as the operating system would tell it.
-  if (stream_ != 0) master_.CloseStream(stream_);
-  stream_ = 0;
+  Close(session_);
+  Close(ask_);
   copies_.EndSession();
   if (has_copier_) WakeCopier();
 }
@@ -151,39 +151,78 @@ void SimNode::Tick() {
 }
 
 void SimNode::Act(const storage_node::LinkOutput& output) {
-  if (output.disconnect) {
-    ++connection_;
-    if (stream_ != 0) master_.CloseStream(stream_);
-    stream_ = 0;
+  if (output.adopt) {
+    Close(session_);
+    session_ = std::exchange(ask_, {});
   }
-  if (output.connect.has_value()) Connect();
+  if (output.disconnect) Close(session_);
+  if (output.end_ask) Close(ask_);
+  if (output.connect.has_value()) Connect(*output.connect);
+  if (output.ask.has_value()) Ask(*output.ask);
   for (const v1::NodeMessage& message : output.send) {
-    if (stream_ != 0) master_.SendOnStream(stream_, message);
+    if (session_.stream != 0) session_.master->SendOnStream(session_.stream, message);
   }
   WakeAt(output.wake_at);
 }
 
-void SimNode::Connect() {
-  Scheduler& scheduler = fabric_.scheduler();
-  const uint64_t connection = ++connection_;
-  const auto current = [this, connection] { return !crashed_ && connection == connection_; };
-  stream_ = master_.OpenStream(
+void SimNode::Close(Line& line) {
+  if (line.stream != 0) line.master->CloseStream(line.stream);
+  line = {};
+}
+
+void SimNode::Open(const std::string& address, Line& line) {
+  Close(line);
+  const uint64_t connection = ++connections_;
+  line.connection = connection;
+  line.master = masters_.Find(address);
+  if (line.master == nullptr) return;
+  // What was asked may be the session by then.
+  const auto act = [this, connection](auto in_session, auto when_asked) {
+    if (crashed_) return;
+    if (session_.connection == connection)
+      Act(in_session());
+    else if (ask_.connection == connection)
+      Act(when_asked());
+  };
+  line.stream = line.master->OpenStream(
       name_,
-      [this, current](const v1::MasterMessage& message) {
-        if (current()) Act(link_.OnMessage(message, fabric_.scheduler().Now()));
+      [this, act](const v1::MasterMessage& message) {
+        const absl::Time now = fabric_.scheduler().Now();
+        act([&] { return link_.OnMessage(message, now); },
+            [&] { return link_.OnAskMessage(message, now); });
       },
-      [this, current] {
-        if (!current()) return;
-        stream_ = 0;
-        Act(link_.OnDisconnected(absl::UnavailableError("stream ended"),
-                                 fabric_.scheduler().Now()));
+      [this, act] {
+        const absl::Time now = fabric_.scheduler().Now();
+        act(
+            [&] {
+              session_ = {};
+              return link_.OnDisconnected(absl::UnavailableError("stream ended"), now);
+            },
+            [&] {
+              ask_ = {};
+              return link_.OnAskEnded(now);
+            });
       });
-  const bool connected = stream_ != 0;
-  scheduler.After(absl::Milliseconds(1), [this, current, connected] {
-    if (!current()) return;
+}
+
+void SimNode::Connect(const std::string& address) {
+  Open(address, session_);
+  fabric_.scheduler().After(absl::Milliseconds(1), [this, connection = session_.connection,
+                                                    connected = session_.stream != 0] {
+    if (crashed_ || session_.connection != connection) return;
     const absl::Time now = fabric_.scheduler().Now();
     Act(connected ? link_.OnConnected(now)
                   : link_.OnDisconnected(absl::UnavailableError("no way to the master"), now));
+  });
+}
+
+void SimNode::Ask(const storage_node::LinkAsk& ask) {
+  Open(ask.address, ask_);
+  if (ask_.stream != 0) return ask_.master->SendOnStream(ask_.stream, ask.registration);
+  fabric_.scheduler().After(absl::Milliseconds(1), [this, connection = ask_.connection] {
+    if (crashed_ || ask_.connection != connection) return;
+    ask_ = {};
+    Act(link_.OnAskEnded(fabric_.scheduler().Now()));
   });
 }
 

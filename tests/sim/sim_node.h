@@ -19,7 +19,7 @@
 #include "storage_node/scrub/scrub_metrics.h"
 #include "storage_node/scrub/scrubber.h"
 #include "storage_node/serve/node_target.h"
-#include "tests/sim/sim_master.h"
+#include "tests/sim/sim_masters.h"
 #include "transport/sim/sim_transport.h"
 
 namespace moonpool::sim {
@@ -39,7 +39,7 @@ struct SimPool {
 // One process. Objects that died are kept until the end of the run: events may hold claims.
 class SimNode {
  public:
-  SimNode(SimFabric& fabric, SimMaster& master, const std::string& name, SimPool pool,
+  SimNode(SimFabric& fabric, SimMasters& masters, const std::string& name, SimPool pool,
           Random random);
 
   void Start();
@@ -58,8 +58,19 @@ class SimNode {
   Incarnation incarnation() const { return target_.incarnation(); }
 
  private:
+  // A stream to a master, from the attempt to connect on.
+  struct Line {
+    SimMaster* master = nullptr;
+    uint64_t stream = 0;      // 0: not connected
+    uint64_t connection = 0;  // 0: none; events of another one are void
+  };
+
   void Act(const storage_node::LinkOutput& output);
-  void Connect();
+  void Connect(const std::string& address);
+  void Ask(const storage_node::LinkAsk& ask);
+  // At an address of no master there is nobody.
+  void Open(const std::string& address, Line& line);
+  static void Close(Line& line);
   void Tick();
   // Ticks at `time`, unless something ticks before.
   void WakeAt(absl::Time time);
@@ -69,7 +80,7 @@ class SimNode {
   void Copy();
 
   SimFabric& fabric_;
-  SimMaster& master_;
+  SimMasters& masters_;
   const std::string name_;
   const std::string address_;
   SimPool pool_;
@@ -87,9 +98,10 @@ class SimNode {
   storage_node::Scrubber scrubber_;
   storage_node::LinkMetrics link_metrics_;
   storage_node::MasterLink link_;
-  uint64_t stream_ = 0;      // 0: not connected
-  uint64_t connection_ = 0;  // counts attempts: events of older ones are void
-  uint64_t wake_ = 0;        // counts wake-ups: only the newest is due
+  Line session_;
+  Line ask_;
+  uint64_t connections_ = 0;
+  uint64_t wake_ = 0;  // counts wake-ups: only the newest is due
   bool has_copier_ = false;
   uint64_t copier_sleeps_ = 0;  // its token; 0: it is at work
   bool crashed_ = false;

@@ -22,7 +22,7 @@ SimResult RunSeed(uint64_t seed) {
 }
 
 TEST(Simulation, TheSameSeedGivesTheSameRun) {
-  for (const uint64_t seed : {2u, 3u, 11u}) {
+  for (const uint64_t seed : {2u, 3u, 11u, 12u}) {
     EXPECT_EQ(RunSeed(seed).fingerprint, RunSeed(seed).fingerprint) << seed;
   }
 }
@@ -58,6 +58,10 @@ TEST(Simulation, InvariantsHoldOverTheDefaultSeeds) {
                            "client freezes",
                            "master crashes",
                            "parts found damaged",
+                           "changes of leader",
+                           "leaders paused",
+                           "leaders cut off",
+                           "etcd outages",
                            "views",
                            "views kept through a freeze",
                            "cuts",
