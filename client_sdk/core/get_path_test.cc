@@ -351,7 +351,7 @@ TEST_F(GetPathTest, EndsSoonWhenCancelled) {
 
 TEST_F(GetPathTest, AnOutageOfTheMasterIsWaitedFor) {
   Store("a", "alpha");
-  pool_.master.Fail("Locate", absl::UnavailableError("no master"), {.times = 12});
+  pool_.master.Fail("Locate", absl::UnavailableError("no master"), {.times = 24});
   const absl::Time begun = pool_.clock.Now();
   EXPECT_EQ(Get("a"), "alpha");
   EXPECT_GT(pool_.clock.Now() - begun, absl::Seconds(2)) << "an outage worth the name";

@@ -308,7 +308,7 @@ TEST(CliWithoutNodes, AStoppedMasterIsNamedLongBeforeTheTimeout) {
   const CliResult cli = pool->Cli({"get", "k", "--timeout", "10m"});
   pool->cluster().master().process->Signal(SIGCONT);
   EXPECT_THAT(get, Fails(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable));
-  EXPECT_THAT(Describe(get), HasSubstr("no sign of life within 2s; is moonpool-master stopped"));
+  EXPECT_THAT(Describe(get), HasSubstr("no sign of life within 1s; is moonpool-master stopped"));
   EXPECT_EQ(cli.exit_code, 1);
   EXPECT_THAT(cli.err, HasSubstr("no master answers at " + pool->master()));
   EXPECT_THAT(cli.err, HasSubstr("; is moonpool-master running there? else start"));
