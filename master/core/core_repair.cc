@@ -191,8 +191,6 @@ int ReplicaKeeper::Spare(const Stand& stand, uint32_t goal) const {
 }
 
 void ReplicaKeeper::Drop(SlotIndex slot, const ReplicaView& replica) {
-  uint64_t bytes = 0;
-  for (const StoredPart& part : replica.parts) bytes += part.length;
   if (replica.is_leaving) {
     for (const StoredPart& part : replica.parts) {
       const NodeRecord& node = core_.nodes[part.node];

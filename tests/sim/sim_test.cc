@@ -36,8 +36,8 @@ TEST(Simulation, InvariantsHoldOverTheDefaultSeeds) {
     probes["holds"] += result.counts.held;
     probes["views"] += result.counts.views;
   }
-  // A run that never gets into trouble proves nothing. The rarest of these comes about once in ten
-  // seeds, so no preset may ask for fewer than twenty.
+  // A run that never gets into trouble proves nothing. The rarest of these comes about once in
+  // twenty seeds, so no preset may ask for fewer than forty.
   for (const char* rare : {"hits",
                            "holds",
                            "evicted",
