@@ -270,7 +270,9 @@ TEST_F(CandidacyTest, ALoadThatFailsIsSaidAndRepeated) {
   const auto master = NewMaster(absl::Seconds(10), /*load_timeout=*/absl::Milliseconds(50));
   ASSERT_TRUE(Eventually([&] { return master->health().find("which fails") != std::string::npos; }))
       << master->health();
-  EXPECT_THAT(master->log(), Contains(HasSubstr("cannot load the durable state")));
+  EXPECT_TRUE(Eventually([&] {  // said a moment after it is shown
+    return testing::Matches(Contains(HasSubstr("cannot load the durable state")))(master->log());
+  }));
   EXPECT_THAT(master->Open("f1"), IsNotLeader());
   ServeAll();
   EXPECT_TRUE(master->AwaitService());
