@@ -17,8 +17,8 @@ namespace {
 constexpr size_t kRecordsMax = 256;
 
 std::vector<MetaRecord> RecordsFrom(ByteFeed& feed) {
-  constexpr absl::string_view kKinds[] = {"",      "term",     "namespace/",
-                                          "node/", "removed/", "registry"};
+  constexpr absl::string_view kKinds[] = {"",         "term",     "namespace/", "node/",
+                                          "removed/", "registry", "drain/"};
   std::vector<MetaRecord> records;
   while (!feed.empty() && records.size() < kRecordsMax) {
     const absl::string_view kind = feed.OneOf(kKinds);
@@ -42,6 +42,7 @@ void CheckDecoded(const std::vector<MetaRecord>& records) {
   for (const DurableNamespace& each : state.namespaces) CheckWrittenBack(each, records);
   for (const DurableNode& each : state.nodes) CheckWrittenBack(each, records);
   for (const DurableRemoval& each : state.removals) CheckWrittenBack(each, records);
+  for (const DurableDrain& each : state.drains) CheckWrittenBack(each, records);
   if (state.term.value > 0) CheckWrittenBack(state.term, records);
   if (state.is_registry_closed) CheckWrittenBack(RegistryClosed{}, records);
   const auto is_single = [](const MetaRecord& record) {
@@ -51,7 +52,7 @@ void CheckDecoded(const std::vector<MetaRecord>& records) {
       static_cast<size_t>(std::count_if(records.begin(), records.end(), is_single));
   // Records of one key aside, which replace each other.
   const size_t accounted = state.namespaces.size() + state.nodes.size() + state.removals.size() +
-                           decoded.unknown + decoded.quarantined.size();
+                           state.drains.size() + decoded.unknown + decoded.quarantined.size();
   MP_CHECK(accounted <= records.size() && accounted + singles >= records.size(), "records",
            accounted);
 }
