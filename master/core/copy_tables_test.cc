@@ -8,6 +8,7 @@
 #include "common/random.h"
 #include "master/core/copy_pacer.h"
 #include "master/core/copy_table.h"
+#include "master/core/eviction_pauses.h"
 #include "master/core/heat.h"
 #include "master/core/lost_parts.h"
 #include "master/core/repair_queue.h"
@@ -89,6 +90,34 @@ TEST(CopyPacer, BytesGoAtTheRateHoweverLargeTheyAre) {
   EXPECT_EQ(taken, 100u);
 }
 
+TEST(EvictionPauses, GrowWithEachSearchInVain) {
+  EvictionPauses pauses(absl::Seconds(1), absl::Seconds(3));
+  absl::Time now = kStart;
+  EXPECT_FALSE(pauses.IsPaused(1, 1000, now));
+  for (const int seconds : {1, 2, 3, 3}) {
+    pauses.Extend(1, 1000, now);
+    now += absl::Seconds(seconds);
+    EXPECT_TRUE(pauses.IsPaused(1, 1000, now - absl::Milliseconds(1)));
+    EXPECT_FALSE(pauses.IsPaused(1, 1000, now));
+  }
+  // What was so long ago does not count.
+  now += absl::Seconds(3);
+  pauses.Extend(1, 1000, now);
+  EXPECT_FALSE(pauses.IsPaused(1, 1000, now + absl::Seconds(1)));
+}
+
+TEST(EvictionPauses, ConcernHolesAsLargeOnOneNode) {
+  EvictionPauses pauses(absl::Seconds(1), absl::Seconds(3));
+  pauses.Extend(1, 1000, kStart);
+  EXPECT_TRUE(pauses.IsPaused(1, 1 << 20, kStart));
+  EXPECT_FALSE(pauses.IsPaused(1, 100, kStart));
+  EXPECT_FALSE(pauses.IsPaused(2, 1000, kStart));
+  pauses.End(1, 100);
+  EXPECT_TRUE(pauses.IsPaused(1, 1000, kStart));
+  pauses.End(1, 5000);
+  EXPECT_FALSE(pauses.IsPaused(1, 1000, kStart)) << "there was a larger one";
+}
+
 std::vector<SlotIndex> TakeAll(RepairQueue& queue) {
   std::vector<SlotIndex> order;
   while (const auto turn = queue.Take()) order.push_back(turn->slot);
@@ -113,6 +142,18 @@ TEST(RepairQueue, AnObjectStandsInItOnceAtItsHighestRank) {
   queue.Add(2, 6);
   EXPECT_EQ(queue.CountOf(5), 1u);
   EXPECT_THAT(TakeAll(queue), ElementsAre(2u, 1u));
+}
+
+TEST(RepairQueue, WhatIsPutBackIsTheNextOfItsRank) {
+  RepairQueue queue;
+  queue.Add(1, 5);
+  queue.Add(2, 5);
+  queue.PutBack(*queue.Take());
+  queue.Add(3, 4);
+  EXPECT_THAT(TakeAll(queue), ElementsAre(3u, 1u, 2u));
+  queue.PutBack({1, 5});
+  queue.Add(2, 5);
+  EXPECT_THAT(TakeAll(queue), ElementsAre(1u, 2u));
 }
 
 TEST(RepairQueue, SomeWaitForTheirTimeAndOthersForAnOccasion) {

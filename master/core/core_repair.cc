@@ -9,9 +9,11 @@ namespace moonpool::master {
 namespace {
 
 // Turns that come to nothing, since some node has enough to do, before the others have to wait.
-constexpr uint32_t kPatience = 64;
+constexpr uint32_t kTurnsInVain = 64;
 // Of those whose waiting time is over, per tick: what cannot be helped costs little.
 constexpr uint32_t kWokenPerTick = 64;
+// Between two times that something is evicted for a copy in vain: of copy_retry.
+constexpr int kLongestPause = 64;
 
 }  // namespace
 
@@ -19,7 +21,8 @@ ReplicaKeeper::ReplicaKeeper(CoreState& core, const CoreOptions& options)
     : core_(core),
       options_(options),
       heat_(options.hot_reads, options.hot_window),
-      pacer_(options.copy_bandwidth, options.copies_per_node) {}
+      pacer_(options.copy_bandwidth, options.copies_per_node),
+      pauses_(options.copy_retry, kLongestPause * options.copy_retry) {}
 
 absl::Duration ReplicaKeeper::Age() const { return core_.last_now - core_.started; }
 
@@ -98,7 +101,7 @@ void ReplicaKeeper::Pump(absl::Time now, uint32_t* work) {
   if (now < core_.started + options_.node_loss_timeout) return;
   if (core_.nodes.incomplete_count() > 0 && now < core_.started + options_.partial_timeout) return;
   uint32_t in_vain = 0;
-  while (*work > 0 && in_vain < kPatience) {
+  while (*work > 0 && in_vain < kTurnsInVain) {
     const std::optional<RepairQueue::Turn> turn = queue_.Take();
     if (!turn.has_value()) break;
     --*work;
@@ -107,9 +110,11 @@ void ReplicaKeeper::Pump(absl::Time now, uint32_t* work) {
     if (came_to == Turned::kBusy) {
       queue_.Add(turn->slot, turn->rank);
       ++in_vain;
-      continue;
+    } else if (came_to == Turned::kOutOfWork) {
+      queue_.PutBack(*turn);
+    } else {
+      Defer(*turn, came_to, now);
     }
-    Defer(*turn, came_to, now);
   }
   // That there is no more to be done now is not a reason to be called again at once.
   *work += in_vain;
@@ -137,7 +142,9 @@ ReplicaKeeper::Turned ReplicaKeeper::Tend(SlotIndex slot, absl::Time now, uint32
     const uint32_t goal = object.wished() + object.extra;
     if (stand.staying < goal) {
       const Turned started = StartCopy(slot, stand, now, work);
-      if (started != Turned::kDone && started != Turned::kBusy) NoteStuck(stand, started);
+      const bool is_stuck =
+          started != Turned::kDone && started != Turned::kBusy && started != Turned::kOutOfWork;
+      if (is_stuck) NoteStuck(stand, started);
       return started;
     }
     const bool has_leaving = stand.staying < stand.replicas.size();

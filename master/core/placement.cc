@@ -137,7 +137,7 @@ NodeIndex Placement::ChooseNode(absl::Span<const NodeIndex> candidates,
 CopyPlacement Placement::PlaceCopy(const CopyRequest& request) {
   uint64_t need = 0;
   for (const StoredPart& part : request.like) need += part.length;
-  CopyBar bar = CopyBar::kNoNode;
+  CopyPlacement to{.bar = CopyBar::kNoNode};
   for (const Domain domain : {Domain::kRack, Domain::kHost, Domain::kNode}) {
     Candidates ready;
     bool is_busy = false;
@@ -146,15 +146,19 @@ CopyPlacement Placement::PlaceCopy(const CopyRequest& request) {
       const Fit fit = request.fit(index);
       if (fit == Fit::kNo) continue;
       capacity += nodes_[index].capacity_bytes();
-      fit == Fit::kBusy ? is_busy = true : (ready.push_back(index), false);
+      if (fit == Fit::kBusy) {
+        is_busy = true;
+      } else {
+        ready.push_back(index);
+      }
     }
     if (capacity < need) continue;
     if (auto placed = TakeLike(ready, request)) return {.placed = std::move(placed)};
     if (is_busy) return {.bar = CopyBar::kBusy};
-    bar = CopyBar::kNoRoom;
+    to = {.bar = CopyBar::kNoRoom, .too_full = std::move(ready)};
     if (!request.in_any_domain) break;
   }
-  return {.bar = bar};
+  return to;
 }
 
 std::optional<PlacedReplica> Placement::TakeLike(absl::Span<const NodeIndex> candidates,

@@ -50,6 +50,14 @@ std::optional<RepairQueue::Turn> RepairQueue::Take() {
   return std::nullopt;
 }
 
+void RepairQueue::PutBack(const Turn& turn) {
+  List& list = lists_[turn.rank];
+  links_[turn.slot] = Link{.after = list.first, .rank = turn.rank};
+  (list.first == kNoSlot ? list.last : links_.at(list.first).before) = turn.slot;
+  list.first = turn.slot;
+  ++list.size;
+}
+
 void RepairQueue::Postpone(const Turn& turn, absl::Time until) {
   links_[turn.slot] = Link{.rank = turn.rank, .until = until};
   waiting_.emplace(until, turn.slot);

@@ -38,6 +38,8 @@ class RepairQueue {
     RepairRank rank = 0;
   };
   std::optional<Turn> Take();
+  // It is not in the queue, and is the next of its rank.
+  void PutBack(const Turn& turn);
   // It is not in the queue, and comes back at that time.
   void Postpone(const Turn& turn, absl::Time until);
   // It is not in the queue, and comes back with WakeAll.
