@@ -60,11 +60,8 @@ uint64_t ReplicaKeeper::DropExtra(absl::Time now, SlotIndex spare) {
     const Stand stand = Look(hot.slot);
     const int least = Spare(stand, found->wished());
     if (least < 0) continue;
-    const ReplicaView& replica = stand.replicas[static_cast<size_t>(least)];
-    uint64_t bytes = 0;
-    for (const StoredPart& part : replica.parts) bytes += ExtentAllocator::Rounded(part.length);
-    Drop(hot.slot, replica);
-    return bytes;
+    const uint64_t freed = Drop(hot.slot, stand.replicas[static_cast<size_t>(least)]);
+    if (freed > 0) return freed;
   }
   return 0;
 }

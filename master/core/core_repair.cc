@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/check.h"
 #include "master/core/core_state.h"
 #include "master/core/replica_keeper.h"
 
@@ -140,13 +141,12 @@ ReplicaKeeper::Turned ReplicaKeeper::Tend(SlotIndex slot, absl::Time now, uint32
       if (started != Turned::kDone && started != Turned::kBusy) NoteStuck(stand, started);
       return started;
     }
-    const bool has_leaving = stand.staying < stand.replicas.size();
-    if (has_leaving && stand.staying_readable < goal) {
+    const int spare = Spare(stand, goal);
+    if (spare < 0) {
+      if (stand.staying == stand.replicas.size()) return Turned::kDone;
       NoteStuck(stand, Turned::kUnreadable);
       return Turned::kUnreadable;
     }
-    const int spare = Spare(stand, goal);
-    if (spare < 0) return Turned::kDone;
     if (now < core_.ProtectedUntil(slot)) {
       NoteStuck(stand, Turned::kLeased);
       return Turned::kLeased;
@@ -156,11 +156,12 @@ ReplicaKeeper::Turned ReplicaKeeper::Tend(SlotIndex slot, absl::Time now, uint32
 }
 
 int ReplicaKeeper::Spare(const Stand& stand, uint32_t goal) const {
+  // Those that are away may never return.
+  if (stand.staying_readable < goal) return -1;
   for (size_t i = 0; i < stand.replicas.size(); ++i) {
     if (stand.replicas[i].is_leaving) return static_cast<int>(i);
   }
-  // Those that are away may never return.
-  if (stand.staying_readable <= goal) return -1;
+  if (stand.staying_readable == goal) return -1;
   // The one that shares most with the others; among equals the one on the fullest node.
   int spare = -1;
   std::pair<uint32_t, double> most;
@@ -190,23 +191,25 @@ int ReplicaKeeper::Spare(const Stand& stand, uint32_t goal) const {
   return spare;
 }
 
-void ReplicaKeeper::Drop(SlotIndex slot, const ReplicaView& replica) {
-  if (replica.is_leaving) {
-    for (const StoredPart& part : replica.parts) {
-      const NodeRecord& node = core_.nodes[part.node];
-      Drain* const drain = node.is_draining ? drains_.Find(node.description.name) : nullptr;
-      if (drain == nullptr) continue;
-      ++drain->moved_objects;
-      drain->moved_bytes += part.length;
-    }
-  } else {
-    ++core_.totals.replicas_trimmed;
-  }
+uint64_t ReplicaKeeper::Drop(SlotIndex slot, const ReplicaView& replica) {
   const uint8_t number = replica.number;
-  core_.DropReplicas(slot, [number](uint8_t other) { return other == number; });
+  const uint32_t left =
+      core_.DropReplicas(slot, [number](uint8_t other) { return other == number; });
+  MP_CHECK(left > 0, "the last replica is not to spare", slot);
+  uint64_t freed = 0;
+  for (const StoredPart& part : replica.parts) {
+    const NodeRecord& node = core_.nodes[part.node];
+    if (node.takes_grants()) freed += ExtentAllocator::Rounded(part.length);
+    Drain* const drain = node.is_draining ? drains_.Find(node.description.name) : nullptr;
+    if (drain == nullptr) continue;
+    ++drain->moved_objects;
+    drain->moved_bytes += part.length;
+  }
+  if (!replica.is_leaving) ++core_.totals.replicas_trimmed;
   core_.objects[slot].is_parked = false;
   core_.UpdateEvictable(slot);
   ++core_.changes;  // somebody may be waiting for space
+  return freed;
 }
 
 }  // namespace moonpool::master

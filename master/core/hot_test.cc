@@ -6,6 +6,7 @@
 namespace moonpool::master {
 namespace {
 
+using testing::ElementsAre;
 using testing::SizeIs;
 
 CoreOptions Eager() {
@@ -76,6 +77,27 @@ TEST(Hot, WhatIsHotNoMoreGoesBeforeAnythingIsEvicted) {
   EXPECT_THAT(pool.Holders("hot"), SizeIs(1));
   EXPECT_EQ(pool.Status().totals.evicted, 0u);
   pool.Settle();
+}
+
+TEST(Hot, TheOnlyReplicaThatCanBeReadStaysThoughItsNodeIsDrained) {
+  CopyPool pool(Eager());
+  pool.AddNodes(2, 10 * kBlock);
+  const Grant grant = pool.PutSealed("hot", kBlockPayload);
+  Read(pool, "hot", 10);
+  pool.Settle(absl::Milliseconds(100));
+  ASSERT_THAT(pool.Holders("hot"), SizeIs(2));
+  pool.AddNodes(1, 2 * kBlock);
+  for (int i = 0; i < 20; ++i) ASSERT_THAT(pool.Put(absl::StrCat("k", i), kBlockPayload), IsOk());
+  Read(pool, "hot", 10);
+  pool.Settle(absl::Milliseconds(100));
+  ASSERT_THAT(pool.Holders("hot"), ElementsAre("n0", "n1"));
+  pool.Advance(absl::Seconds(2));  // it is not hot any more
+  ASSERT_THAT(pool.core.DrainNode("n0", false, pool.now), IsOk());
+  pool.Disconnect(*pool.nodes[1]);
+  ASSERT_THAT(pool.Put("new", kBlockPayload), IsOk());
+  EXPECT_THAT(pool.Holders("hot"), ElementsAre("n0", "n1"));
+  pool.Lose(*pool.nodes[1]);
+  EXPECT_THAT(pool.Exists("hot"), IsOk());
 }
 
 TEST(Hot, WithoutAnotherNodeItIsTriedNoFurther) {

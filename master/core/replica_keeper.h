@@ -14,7 +14,6 @@
 
 #include <deque>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -112,9 +111,10 @@ class ReplicaKeeper {
   RepairRank RankOf(SlotIndex slot, uint32_t have) const;
   void Pump(absl::Time now, uint32_t* work);
   Turned Tend(SlotIndex slot, absl::Time now, uint32_t* work);
-  // The replica that is needed least, -1 when all are.
+  // The replica that is needed least where so many are to stay; -1 when none may go.
   int Spare(const Stand& stand, uint32_t goal) const;
-  void Drop(SlotIndex slot, const ReplicaView& replica);
+  // Returns the bytes that this frees for others.
+  uint64_t Drop(SlotIndex slot, const ReplicaView& replica);
   void Defer(const RepairQueue::Turn& turn, Turned why, absl::Time now);
   absl::Duration Age() const;
 
