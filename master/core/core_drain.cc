@@ -52,9 +52,9 @@ std::optional<DrainStatus> ReplicaKeeper::DrainOf(const NodeRecord& node) const 
   const Drain* const drain = drains_.Find(node.description.name);
   if (drain == nullptr) return std::nullopt;
   const auto stuck = [&](StuckBy why) { return drain->stuck[static_cast<size_t>(why)]; };
-  const auto use = [&](ByteUse kind) { return node.bytes[static_cast<size_t>(kind)]; };
-  return DrainStatus{.parts_left = node.parts.size(),
-                     .bytes_left = use(ByteUse::kLive) + use(ByteUse::kGranted),
+  return DrainStatus{.is_done = node.is_empty(),
+                     .parts_left = node.parts.size(),
+                     .bytes_left = node.held_bytes(),
                      .moved_objects = drain->moved_objects,
                      .moved_bytes = drain->moved_bytes,
                      .without_node = stuck(StuckBy::kNoNode),

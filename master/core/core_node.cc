@@ -136,6 +136,7 @@ void CoreState::Reopen(NodeRecord& node, const RegisterNodeCommand& command, abs
   node.description.wire_minor = command.wire_minor;
   node.state = NodeState::kUp;
   node.inventory_complete = false;
+  node.was_lost_full = false;
   node.seen = std::make_unique<SeenParts>();
 }
 

@@ -135,6 +135,7 @@ void CoreState::LoseNodes(absl::Time now) {
   for (const auto& record : nodes.records()) {
     if (record == nullptr || record->state != NodeState::kAway || now < record->lost_at) continue;
     record->state = NodeState::kLost;
+    record->was_lost_full = record->held_bytes() > 0;
     ++changes;
   }
   if (changes != before) nodes.Refresh();

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "master/core/testing/copy_pool.h"
+#include "master/core/testing/old_parts.h"
 
 namespace moonpool::master {
 namespace {
@@ -38,7 +39,7 @@ TEST_F(DrainTest, EverythingMovesAndStaysReadable) {
   EXPECT_EQ(StatusOf("n0").parts_left, 30u);
   EXPECT_EQ(StatusOf("n0").bytes_left, 30 * kBlock);
   pool.Settle();
-  EXPECT_TRUE(StatusOf("n0").is_done());
+  EXPECT_TRUE(StatusOf("n0").is_done);
   EXPECT_EQ(StatusOf("n0").moved_objects, 30u);
   EXPECT_EQ(StatusOf("n0").moved_bytes, 30 * kBlock);
   for (int i = 0; i < 30; ++i) {
@@ -125,12 +126,12 @@ TEST_F(DrainTest, WhatCannotMoveIsSaidAndKept) {
   pool.PutSealed("twice", 10, {.replicas = 2});
   Drain("n0");
   pool.Settle();
-  EXPECT_FALSE(StatusOf("n0").is_done());
+  EXPECT_FALSE(StatusOf("n0").is_done);
   EXPECT_EQ(StatusOf("n0").without_node, 1u);
   EXPECT_THAT(pool.Holders("twice"), ElementsAre("n0", "n1"));
   pool.AddNodes(1, 100 * kBlock);
   pool.Settle();
-  EXPECT_TRUE(StatusOf("n0").is_done());
+  EXPECT_TRUE(StatusOf("n0").is_done);
   EXPECT_THAT(pool.Holders("twice"), ElementsAre("n1", "n2"));
 }
 
@@ -192,13 +193,61 @@ TEST_F(DrainTest, TheNextMasterGoesOnWithIt) {
   EXPECT_EQ(next.Grab("new", 10, {.host = "host-n0"}).replicas[0].parts[0].node, next.nodes[1]->id);
 }
 
+TEST_F(DrainTest, ItIsNotDoneBeforeTheNextMasterKnowsWhatTheNodeHolds) {
+  CopyPool first({}, DurableState{.term = Term{7}}, Term{7});
+  first.AddNodes(1, 100 * kBlock);
+  first.PutSealed("a", 10);
+  CopyPool next(
+      {}, DurableState{.term = Term{8}, .nodes = {{"n0", Incarnation{1}, {}}}, .drains = {{"n0"}}},
+      Term{8});
+  const auto is_done = [&] { return next.StatusOf("n0").drain.value().is_done; };
+  FakeNode& node = *first.nodes[0];
+  node.description.highest_term_seen = Term{7};
+  const NodeHandle handle = next.Register(node.description);
+  EXPECT_FALSE(is_done()) << "it has said nothing yet";
+  next.Inventory(handle, node.Inventory());
+  next.Complete(handle);
+  EXPECT_FALSE(is_done());
+  next.nodes = std::move(first.nodes);
+  next.Connect(node);
+  next.AddNodes(1, 100 * kBlock);
+  next.Settle();
+  EXPECT_TRUE(is_done());
+}
+
+TEST_F(DrainTest, ItIsNotDoneWhileAPartWaitsForTheOthersOfItsObject) {
+  const NodeHandle node = pool.Register(OldNode("n0"));
+  Drain("n0");
+  pool.Inventory(node, {OldHalves("a")[0]});
+  pool.Complete(node);
+  EXPECT_EQ(StatusOf("n0").parts_left, 0u);
+  EXPECT_GT(StatusOf("n0").bytes_left, 0u);
+  EXPECT_FALSE(StatusOf("n0").is_done);
+  pool.Advance(absl::Seconds(61));
+  EXPECT_TRUE(StatusOf("n0").is_done) << "nobody has the other half";
+}
+
+TEST_F(DrainTest, ANodeThatWasLostWithWhatItHeldIsNotDrained) {
+  Fill(3, 1);
+  Drain("n0");
+  pool.Lose(*pool.nodes[0]);
+  EXPECT_EQ(StatusOf("n0").parts_left, 0u);
+  EXPECT_FALSE(StatusOf("n0").is_done);
+  pool.Connect(*pool.nodes[0]);
+  pool.Settle();
+  EXPECT_TRUE(StatusOf("n0").is_done);
+  EXPECT_EQ(StatusOf("n0").moved_objects, 3u);
+  pool.Lose(*pool.nodes[0]);
+  EXPECT_TRUE(StatusOf("n0").is_done) << "it was stopped when it was empty";
+}
+
 TEST_F(DrainTest, ANodeThatComesBackEmptyIsStillDrained) {
   Fill(1, 1);
   Drain("n0");
   pool.Disconnect(*pool.nodes[0]);
   pool.nodes[0]->LoseAll();
   pool.Connect(*pool.nodes[0]);
-  EXPECT_TRUE(StatusOf("n0").is_done());
+  EXPECT_TRUE(StatusOf("n0").is_done);
   EXPECT_NE(pool.Grab("new", 10, {.host = "host-n0"}).replicas[0].parts[0].node, pool.nodes[0]->id);
 }
 
@@ -223,7 +272,7 @@ TEST_F(DrainTest, WhatIsEvictedMeanwhileNeedsNoMove) {
   for (int i = 0; i < 8; ++i) pool.PutSealed(absl::StrCat("new", i), kBlockPayload);
   EXPECT_GT(pool.Ended(CopyEnd::kObjectGone), 0u);
   pool.Settle();
-  EXPECT_TRUE(StatusOf("n0").is_done());
+  EXPECT_TRUE(StatusOf("n0").is_done);
 }
 
 }  // namespace

@@ -85,8 +85,10 @@ struct SegmentStatus {
 };
 // How far a drain has come.
 struct DrainStatus {
+  // The node is known to hold nothing, and what it held was not lost with it.
+  bool is_done = false;
   uint64_t parts_left = 0;
-  uint64_t bytes_left = 0;
+  uint64_t bytes_left = 0;     // parts that wait for others of their object are among them
   uint64_t moved_objects = 0;  // replicas that have left for it
   uint64_t moved_bytes = 0;
   // Objects that could not move when they were last looked at, and why.
@@ -94,7 +96,6 @@ struct DrainStatus {
   uint64_t without_room = 0;  // all that others hold is hotter, leased or pinned
   uint64_t unreadable = 0;    // its other replicas are away
   uint64_t leased = 0;        // copied; the old replica stays until its lease has ended
-  bool is_done() const { return parts_left == 0; }
 };
 struct NodeStatus {
   NodeAddress address = {};

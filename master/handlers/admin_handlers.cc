@@ -60,6 +60,7 @@ void WriteStatus(const StatusResult& status, v1::GetStatusResponse& out) {
 }
 
 void WriteDrain(const DrainStatus& drain, v1::DrainStatus* out) {
+  out->set_done(drain.is_done);
   out->set_parts_left(drain.parts_left);
   out->set_bytes_left(drain.bytes_left);
   out->set_moved_objects(drain.moved_objects);
