@@ -117,12 +117,7 @@ void ReplicaKeeper::Pump(absl::Time now, uint32_t* work) {
 }
 
 void ReplicaKeeper::Defer(const RepairQueue::Turn& turn, Turned why, absl::Time now) {
-  ObjectSlot& object = core_.objects[turn.slot];
   if (turn.rank == kDrainHotRank || turn.rank == kDrainColdRank) return;  // the next walk finds it
-  if (turn.rank == kExtraRank && why != Turned::kLeased) {
-    object.extra = 0;
-    return Weigh(turn.slot);
-  }
   switch (why) {
     case Turned::kNoNode: return queue_.PutToSleep(turn);
     case Turned::kLeased: return queue_.Postpone(turn, core_.ProtectedUntil(turn.slot));
@@ -132,13 +127,20 @@ void ReplicaKeeper::Defer(const RepairQueue::Turn& turn, Turned why, absl::Time 
 
 ReplicaKeeper::Turned ReplicaKeeper::Tend(SlotIndex slot, absl::Time now, uint32_t* work) {
   for (;;) {
-    const ObjectSlot& object = core_.objects[slot];
+    ObjectSlot& object = core_.objects[slot];
     if (object.state != ObjectState::kLive || copies_.Find(slot) != nullptr) return Turned::kDone;
     const Stand stand = Look(slot);
     const uint32_t goal = object.wished() + object.extra;
     if (stand.staying < goal) {
       const Turned started = StartCopy(slot, stand, now, work);
-      if (started != Turned::kDone && started != Turned::kBusy) NoteStuck(stand, started);
+      if (started == Turned::kDone || started == Turned::kBusy) return started;
+      // What would only help is done without, and what is there of it stays. So nothing waits for
+      // it, least of all a replica that is to leave.
+      if (stand.staying >= object.wished()) {
+        object.extra = (stand.staying - object.wished()) & 7;
+        continue;
+      }
+      NoteStuck(stand, started);
       return started;
     }
     const int spare = Spare(stand, goal);

@@ -100,6 +100,37 @@ TEST(Hot, TheOnlyReplicaThatCanBeReadStaysThoughItsNodeIsDrained) {
   EXPECT_THAT(pool.Exists("hot"), IsOk());
 }
 
+TEST(Hot, OneReplicaMoreThanThereIsANodeForCostsNoneOfTheOthers) {
+  CopyPool pool(Eager());
+  pool.AddNodes(2, 100 * kBlock);
+  pool.PutSealed("hot", 10);
+  for (int i = 0; i < 5; ++i) {
+    Read(pool, "hot", 15);
+    pool.Settle(absl::Seconds(1));
+    ASSERT_THAT(pool.Holders("hot"), SizeIs(2)) << i;
+  }
+  EXPECT_EQ(pool.Status().totals.copies_started, 1u);
+  EXPECT_EQ(pool.Status().totals.replicas_trimmed, 0u);
+}
+
+TEST(Hot, ANodeIsDrainedOfWhatStaysHot) {
+  CopyPool pool(Eager());
+  pool.AddNodes(3, 100 * kBlock);
+  pool.PutSealed("hot", 10);
+  const auto stay_hot = [&](int windows) {
+    for (int i = 0; i < windows; ++i) {
+      Read(pool, "hot", 15);
+      pool.Settle(absl::Seconds(1));
+    }
+  };
+  stay_hot(3);
+  ASSERT_THAT(pool.Holders("hot"), SizeIs(3));
+  ASSERT_THAT(pool.core.DrainNode("n0", false, pool.now), IsOk());
+  stay_hot(5);
+  EXPECT_THAT(pool.Holders("hot"), ElementsAre("n1", "n2"));
+  EXPECT_TRUE(pool.StatusOf("n0").drain->is_done);
+}
+
 TEST(Hot, WithoutAnotherNodeItIsTriedNoFurther) {
   CopyPool pool(Eager());
   pool.AddNodes(1, 10 * kBlock);
