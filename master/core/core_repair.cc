@@ -69,15 +69,26 @@ ReplicaKeeper::Stand ReplicaKeeper::Look(SlotIndex slot) const {
     ReplicaView& replica = stand.replicas.back();
     const NodeRecord& node = core_.nodes[part.node];
     replica.is_readable = replica.is_readable && node.is_up();
+    replica.is_sure = replica.is_sure && IsSure(slot, part);
     replica.is_leaving = replica.is_leaving || node.is_draining;
     replica.parts.push_back(part);
   });
   for (const ReplicaView& replica : stand.replicas) {
     if (replica.is_leaving) continue;
     ++stand.staying;
-    if (replica.is_readable) ++stand.staying_readable;
+    if (replica.is_sure) ++stand.staying_sure;
   }
   return stand;
+}
+
+bool ReplicaKeeper::IsSure(SlotIndex slot, const StoredPart& part) const {
+  const NodeRecord& node = core_.nodes[part.node];
+  // One that came back may have lost it: its inventory tells, and then what that does not name
+  // goes.
+  const bool is_named = node.seen == nullptr || core_.HasSeen(slot, part.node);
+  if (!node.is_usable() || !is_named) return false;
+  const Generation generation = core_.objects[slot].generation;
+  return node.lost == nullptr || !node.lost->Names(part.segment, part.offset, generation);
 }
 
 void ReplicaKeeper::Tick(absl::Time now, uint32_t* work) {
@@ -158,18 +169,18 @@ ReplicaKeeper::Turned ReplicaKeeper::Tend(SlotIndex slot, absl::Time now, uint32
 }
 
 int ReplicaKeeper::Spare(const Stand& stand, uint32_t goal) const {
-  // Those that are away may never return.
-  if (stand.staying_readable < goal) return -1;
+  // Those that are away may never return, or without it.
+  if (stand.staying_sure < goal) return -1;
   for (size_t i = 0; i < stand.replicas.size(); ++i) {
     if (stand.replicas[i].is_leaving) return static_cast<int>(i);
   }
-  if (stand.staying_readable == goal) return -1;
+  if (stand.staying_sure == goal) return -1;
   // The one that shares most with the others; among equals the one on the fullest node.
   int spare = -1;
   std::pair<uint32_t, double> most;
   for (size_t i = 0; i < stand.replicas.size(); ++i) {
     const ReplicaView& replica = stand.replicas[i];
-    if (!replica.is_readable) continue;
+    if (!replica.is_sure) continue;
     uint32_t shared = 0;
     double full = 0;
     for (const StoredPart& part : replica.parts) {

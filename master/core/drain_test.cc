@@ -121,6 +121,27 @@ TEST_F(DrainTest, ALeasedReplicaIsCopiedButStaysUntilTheLeaseHasEnded) {
   EXPECT_THAT(pool.Holders("key0"), ElementsAre("n1"));
 }
 
+TEST_F(DrainTest, ACopyThatItsNodeHasNotNamedSinceItCameBackIsNotCountedOn) {
+  Fill(1, 1);
+  Drain("n0");
+  ASSERT_GT(pool.Get("key0", absl::Seconds(3)).location.lease, absl::ZeroDuration());
+  pool.Settle(absl::Seconds(1));
+  ASSERT_THAT(pool.Holders("key0"), ElementsAre("n0", "n1"));
+  FakeNode& n1 = *pool.nodes[1];
+  for (const SealedPart& part : n1.Inventory()) n1.Forget(part.extent);
+  pool.Disconnect(n1);
+  const NodeHandle back = pool.Register(n1.description);
+  pool.Advance(absl::Seconds(20));  // the lease has ended
+  EXPECT_THAT(pool.Holders("key0"), ElementsAre("n0", "n1"));
+  pool.Complete(back);
+  pool.Advance(absl::ZeroDuration());
+  EXPECT_THAT(pool.Holders("key0"), ElementsAre("n0"));
+  pool.Connect(n1);
+  pool.Settle();
+  EXPECT_THAT(pool.Holders("key0"), ElementsAre("n1"));
+  pool.ExpectReadable("key0");
+}
+
 TEST_F(DrainTest, WhatCannotMoveIsSaidAndKept) {
   pool.AddNodes(2, 100 * kBlock);
   pool.PutSealed("twice", 10, {.replicas = 2});

@@ -100,6 +100,28 @@ TEST(Hot, TheOnlyReplicaThatCanBeReadStaysThoughItsNodeIsDrained) {
   EXPECT_THAT(pool.Exists("hot"), IsOk());
 }
 
+TEST(Hot, AReplicaThatIsKnownToBeDamagedIsNotCountedOn) {
+  for (const int damaged : {0, 1}) {
+    CopyPool pool(Eager());
+    pool.AddNodes(2, 10 * kBlock);
+    pool.PutSealed("hot", kBlockPayload);
+    for (int i = 0; i < 18; ++i) pool.PutSealed(absl::StrCat("k", i), kBlockPayload);
+    Read(pool, "hot", 10);
+    pool.Settle(absl::Milliseconds(100));
+    ASSERT_THAT(pool.Holders("hot"), SizeIs(2));
+    pool.Advance(absl::Seconds(2));  // it is not hot any more
+    const FakeNode& node = *pool.nodes[damaged];
+    for (const SealedPart& part : node.Inventory()) {
+      const LostPart lost[] = {{part.generation, part.extent}};
+      if (part.key == "hot") pool.core.PartsLost(node.id, node.session, lost, pool.now);
+    }
+    ASSERT_THAT(pool.Put("new", kBlockPayload), IsOk());
+    pool.Advance(absl::ZeroDuration());
+    EXPECT_THAT(pool.Exists("hot"), IsOk());
+    EXPECT_THAT(pool.Holders("hot"), ElementsAre(absl::StrCat("n", 1 - damaged)));
+  }
+}
+
 TEST(Hot, OneReplicaMoreThanThereIsANodeForCostsNoneOfTheOthers) {
   CopyPool pool(Eager());
   pool.AddNodes(2, 100 * kBlock);

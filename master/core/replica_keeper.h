@@ -94,20 +94,23 @@ class ReplicaKeeper {
   struct ReplicaView {
     uint8_t number = 0;
     bool is_readable = true;  // all its nodes are up
+    bool is_sure = true;      // all its parts are known to be where they should be
     bool is_leaving = false;  // one of them is drained
     PlacedReplica parts = {};
   };
   using ReplicaViews = absl::InlinedVector<ReplicaView, 4>;
   struct Stand {
     ReplicaViews replicas;
-    uint32_t staying = 0;           // those that are not leaving
-    uint32_t staying_readable = 0;  // of them
+    uint32_t staying = 0;       // those that are not leaving
+    uint32_t staying_sure = 0;  // of them
   };
   // What a turn came to; where it waits for something, for what.
   enum class Turned : uint8_t { kDone, kBusy, kNoNode, kNoRoom, kUnreadable, kLeased };
 
   // --- core_repair.cc
   Stand Look(SlotIndex slot) const;
+  // The part is where it should be, by the word of its node: other replicas may go.
+  bool IsSure(SlotIndex slot, const StoredPart& part) const;
   RepairRank RankOf(SlotIndex slot, uint32_t have) const;
   void Pump(absl::Time now, uint32_t* work);
   Turned Tend(SlotIndex slot, absl::Time now, uint32_t* work);
