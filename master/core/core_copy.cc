@@ -213,7 +213,7 @@ void ReplicaKeeper::Complete(SlotIndex slot) {
     // Nodes have brought so many meanwhile that there is no number left.
     core_.placement.GiveBack({parts.begin(), parts.end()});
     for (const StoredPart& part : parts) core_.Disown(slot, part.node);
-    return;
+    return Weigh(slot);
   }
   // A drained node's walk waits for what has arrived: what is to leave may leave now.
   if (const Stand stand = Look(slot); stand.staying < stand.replicas.size()) {

@@ -128,7 +128,13 @@ void ReplicaKeeper::Pump(absl::Time now, uint32_t* work) {
 }
 
 void ReplicaKeeper::Defer(const RepairQueue::Turn& turn, Turned why, absl::Time now) {
-  if (turn.rank == kDrainHotRank || turn.rank == kDrainColdRank) return;  // the next walk finds it
+  queue_.Remove(turn.slot);  // what its turn has brought may have listed it again
+  if (turn.rank == kDrainHotRank || turn.rank == kDrainColdRank) {
+    // The next walk finds it. But it may have another number of replicas, too, and lose its node.
+    Weigh(turn.slot);
+    if (queue_.contains(turn.slot)) queue_.Delay(turn.slot, now + options_.copy_retry);
+    return;
+  }
   switch (why) {
     case Turned::kNoNode: return queue_.PutToSleep(turn);
     case Turned::kLeased: return queue_.Postpone(turn, core_.ProtectedUntil(turn.slot));
@@ -156,7 +162,7 @@ ReplicaKeeper::Turned ReplicaKeeper::Tend(SlotIndex slot, absl::Time now, uint32
     }
     const int spare = Spare(stand, goal);
     if (spare < 0) {
-      if (stand.staying == stand.replicas.size()) return Turned::kDone;
+      if (stand.replicas.size() == goal) return Turned::kDone;
       NoteStuck(stand, Turned::kUnreadable);
       return Turned::kUnreadable;
     }

@@ -473,5 +473,24 @@ TEST_F(RepairTest, ManyObjectsAreTakenInSlices) {
   EXPECT_EQ(sliced.Ended(CopyEnd::kDone), 200u);
 }
 
+TEST_F(RepairTest, ASurplusReplicaGoesWhenItCanIfItCannotNow) {
+  Fill(1);
+  pool.Lose(Node(1));
+  pool.Settle();
+  pool.AddNodes(1, 100 * kBlock);
+  pool.Lose(Node(2));
+  pool.Settle();
+  ASSERT_THAT(pool.Holders(Key(0)), ElementsAre("n0", "n3"));
+  pool.Disconnect(Node(0));
+  pool.Connect(Node(1));
+  pool.Connect(Node(2));
+  pool.Advance(absl::Seconds(2));
+  EXPECT_THAT(pool.Holders(Key(0)), SizeIs(3)) << "n0 may never return";
+  pool.Connect(Node(0));
+  pool.Settle();
+  EXPECT_THAT(pool.Holders(Key(0)), SizeIs(2));
+  pool.ExpectReadable(Key(0));
+}
+
 }  // namespace
 }  // namespace moonpool::master
