@@ -100,7 +100,8 @@ CopyPlacement ReplicaKeeper::Place(SlotIndex slot, const Stand& stand, const Rep
     const NodeRecord& node = core_.nodes[index];
     const bool is_holder = std::find(holders.begin(), holders.end(), index) != holders.end();
     // What it is to forget it would forget with the copy.
-    const bool is_owing = core_.debts.HasUnlisted(node.id) || core_.debts.IsOwed(node.id, dead);
+    const bool is_owing = core_.debts.HasUnlisted(node.id) || core_.debts.IsOwed(node.id, dead) ||
+                          dead.generation <= node.given_up_to;
     was_owing = was_owing || is_owing;
     if (is_holder || is_owing || node.description.wire_minor < kCopyMinor) return Fit::kNo;
     return pacer_.HasRoom(index, now) ? Fit::kYes : Fit::kBusy;

@@ -98,7 +98,9 @@ void CoreState::TakeUp(const ReportedPart& reported) {
     // its choice. Else there is no room for the namespace, and there will be none: nobody can
     // remove a key of it.
     constexpr NamespaceId kAny = 0;  // what is owed is freed by its generation
-    if (is_own) Owe(reported.node, {KeyHash(kAny, sealed.key), sealed.generation});
+    if (is_own || sealed.generation <= node.given_up_to) {
+      Owe(reported.node, {KeyHash(kAny, sealed.key), sealed.generation});
+    }
     return;
   }
   const NamespaceId name_space = home->id;

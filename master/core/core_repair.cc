@@ -86,8 +86,9 @@ bool ReplicaKeeper::IsSure(SlotIndex slot, const StoredPart& part) const {
   // One that came back may have lost it: its inventory tells, and then what that does not name
   // goes.
   const bool is_named = node.seen == nullptr || core_.HasSeen(slot, part.node);
-  if (!node.is_usable() || !is_named) return false;
   const Generation generation = core_.objects[slot].generation;
+  // Of one that is not believed the next master would free it.
+  if (!node.is_usable() || !is_named || generation <= node.given_up_to) return false;
   return node.lost == nullptr || !node.lost->Names(part.segment, part.offset, generation);
 }
 

@@ -22,6 +22,7 @@ bool Core::Tick(absl::Time now) {
   s.ExpireGrants(now, &work);
   s.ExpirePartials(now, &work);
   s.RetakeInventories(now);
+  s.BelieveNodes();
   s.ReleaseTombs(&work);
   for (const auto& record : s.nodes.records()) {
     if (record != nullptr && record->is_up()) s.SendUnsent(*record, now);

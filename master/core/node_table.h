@@ -73,7 +73,8 @@ struct NodeRecord {
   // What it holds and this master does not know was given up: it was complete once, and all that it
   // held then is known, or owed; or its incarnation was.
   bool is_met = false;
-  // The same for all that it holds of this generation and older ones.
+  // The same for all that it holds of this generation and older ones, and the masters to come will
+  // take nothing of these from it. None any more when what it holds is known.
   Generation given_up_to;
   SessionId session;  // 0 while there is none
   absl::Time last_heard;

@@ -98,6 +98,7 @@ CallId Handlers::AnswerWhenSaved(ChangeNumber number, absl::Time deadline, absl:
 void Handlers::OnWritten(const absl::Status& status, absl::Time now) {
   unsaved_.OnWritten(status, now);
   if (unsaved_.is_deposed()) return End(unsaved_.deposed(), now);
+  core_.Saved(unsaved_.saved());
   sessions_.FinishRegistrations(now);
   waiters_.MarkChanged();
   Settle(now);

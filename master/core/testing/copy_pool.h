@@ -86,6 +86,7 @@ class CopyPool : public CoreFixture {
     }
     for (CopyCommand& copy : effects.copies) orders.push_back(std::move(copy));
     for (DurableChange& change : effects.unsaved) unsaved.push_back(std::move(change));
+    core.Saved(unsaved.size());
   }
   // The node does what it is told: OK when its source has the part.
   absl::Status CarryOut(const CopyCommand& copy) {
@@ -154,7 +155,7 @@ class CopyPool : public CoreFixture {
 
   std::vector<std::unique_ptr<FakeNode>> nodes;
   std::vector<CopyCommand> orders;  // copies that were sent and are not carried out
-  std::vector<DurableChange> unsaved;
+  std::vector<DurableChange> unsaved;  // durable when they are taken
 
  private:
   static SealedRecord RecordOf(const SealedPart& part) {
