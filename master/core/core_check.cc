@@ -102,6 +102,9 @@ absl::Status CountSlot(const CoreState& s, SlotIndex slot, Recount& count) {
   const bool is_as_it_shall_be = have == object.wished() + object.extra;
   if (!is_as_it_shall_be && !s.keeper.IsCared(slot))
     return Broken("nobody looks after slot ", slot);
+  if (object.extra > 0 && !s.keeper.hot().contains(slot)) {
+    return Broken("nobody asks whether slot ", slot, " is still hot");
+  }
   if (object.live_children + object.open_children > 0) ++count.live_parents;
   auto& [number, live_bytes] = count.name_spaces[object.name_space];
   ++number;

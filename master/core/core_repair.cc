@@ -55,6 +55,7 @@ void ReplicaKeeper::Forget(SlotIndex slot) {
   if (object.state != ObjectState::kLive) return;
   if (copies_.Find(slot) != nullptr) Cancel(slot, CopyEnd::kObjectGone);
   queue_.Remove(slot);
+  hot_.Remove(slot);
   if (object.is_short) --short_objects_;
   object.is_short = false;
   object.extra = 0;

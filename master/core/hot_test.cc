@@ -163,6 +163,40 @@ TEST(Hot, WithoutAnotherNodeItIsTriedNoFurther) {
   EXPECT_EQ(pool.Status().short_objects, 0u);
 }
 
+TEST(Hot, WhatGetsNoReplicaLeavesRoomForOthers) {
+  CoreOptions options = Eager();
+  options.max_hot_objects = 2;
+  CopyPool pool(options);
+  pool.AddNodes(1, 10 * kBlock);
+  pool.PutSealed("first", 10);
+  pool.PutSealed("second", 10);
+  for (int i = 0; i < 5; ++i) {
+    Read(pool, "first", 10);
+    pool.Settle(absl::Milliseconds(100));
+  }
+  pool.Join("n1", 10 * kBlock);
+  Read(pool, "second", 10);
+  pool.Settle(absl::Milliseconds(100));
+  EXPECT_THAT(pool.Holders("second"), SizeIs(2));
+}
+
+TEST(Hot, WhatGotNoReplicaIsAskedAboutOncePerWindow) {
+  CopyPool pool(Eager());
+  pool.AddNodes(1, 10 * kBlock);
+  pool.PutSealed("hot", 10);
+  Read(pool, "hot", 10);
+  pool.Settle(absl::Milliseconds(100));
+  pool.Join("n1", 10 * kBlock);
+  Read(pool, "hot", 10);
+  pool.Settle(absl::Milliseconds(100));
+  EXPECT_EQ(pool.Status().totals.copies_started, 0u);
+  for (int i = 0; i < 3; ++i) {
+    Read(pool, "hot", 10);
+    pool.Settle(absl::Milliseconds(400));
+  }
+  EXPECT_THAT(pool.Holders("hot"), SizeIs(2)) << "still hot in the next one";
+}
+
 TEST(Hot, TheNextMasterDoesNotTakeItForTheWritersWish) {
   CopyPool pool(Eager());
   pool.AddNodes(3, 100 * kBlock);

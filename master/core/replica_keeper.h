@@ -12,7 +12,6 @@
 // Part of CoreState, whose books it uses; see there for time.
 #pragma once
 
-#include <deque>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -26,6 +25,7 @@
 #include "master/core/debt_table.h"
 #include "master/core/drain_table.h"
 #include "master/core/heat.h"
+#include "master/core/hot_table.h"
 #include "master/core/node_commands.h"
 #include "master/core/node_table.h"
 #include "master/core/options.h"
@@ -85,6 +85,7 @@ class ReplicaKeeper {
   uint64_t short_objects() const { return short_objects_; }
   const CopyTable& copies() const { return copies_; }
   const RepairQueue& queue() const { return queue_; }
+  const HotTable& hot() const { return hot_; }
   uint32_t CopiesOf(NodeIndex node) const { return pacer_.InFlight(node); }
   bool IsCared(SlotIndex slot) const {
     return queue_.contains(slot) || copies_.Find(slot) != nullptr;
@@ -148,13 +149,8 @@ class ReplicaKeeper {
   DrainTable drains_;
   std::vector<CopyCommand> commands_;
   uint64_t short_objects_ = 0;
-
-  struct HotObject {
-    SlotIndex slot = kNoSlot;
-    Generation generation = {};
-    absl::Time due = {};
-  };
-  std::deque<HotObject> hot_;  // those with extra replicas, by when they are looked at again
+  HotTable hot_;
+  SlotIndex last_of_hot_ = kNoSlot;  // that was looked at for room
 };
 
 }  // namespace moonpool::master
