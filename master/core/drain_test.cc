@@ -189,6 +189,33 @@ TEST_F(DrainTest, ItCanBeCalledOff) {
   EXPECT_THAT(slow.core.CheckInvariants(), IsOk());
 }
 
+TEST_F(DrainTest, TwoNodesAreDrainedSideBySide) {
+  CopyPool slow({.copies_per_node = 8});
+  const auto fill = [&](const std::string& name, int count) {
+    for (int i = 0; i < count; ++i) slow.PutSealed(absl::StrCat(name, "-", i), 10);
+  };
+  slow.Join("n0", 100 * kBlock);
+  fill("n0", 1500);
+  slow.AddNodes(1, 100 * kBlock);
+  for (int i = 0; i < 100; ++i) {
+    slow.PutSealed(absl::StrCat("n1-", i), 10, {.host = "host-n1"});
+  }
+  slow.AddNodes(1, 100 * kBlock);
+  for (const char* name : {"n0", "n1"}) {
+    ASSERT_THAT(slow.core.DrainNode(name, false, slow.now), IsOk());
+  }
+  const auto moved = [&](const char* name) { return slow.StatusOf(name).drain->moved_objects; };
+  for (int i = 0; i < 10'000 && moved("n0") + moved("n1") < 400; ++i) {
+    slow.Advance(absl::Milliseconds(20));
+    slow.KeepAlive();
+    slow.Collect();
+    for (const CopyCommand& copy : std::exchange(slow.orders, {})) {
+      slow.Answer(copy, slow.CarryOut(copy));
+    }
+  }
+  EXPECT_GE(moved("n1"), 40u) << "though n0 has as much as may wait, and more";
+}
+
 TEST_F(DrainTest, NobodyDrainsAnUnknownNode) {
   pool.AddNodes(1, kBlock);
   const auto unknown = pool.core.DrainNode("n7", false, pool.now);

@@ -137,7 +137,8 @@ class ReplicaKeeper {
 
   // --- core_drain.cc
   void WalkDrains(absl::Time now, uint32_t* work);
-  void WalkNode(NodeRecord& node, Drain& drain, absl::Time now, uint32_t* work);
+  // Goes on until so many objects wait for their turn.
+  void WalkNode(NodeRecord& node, Drain& drain, size_t most_ahead, absl::Time now, uint32_t* work);
   void NoteStuck(const Stand& stand, Turned why);
 
   CoreState& core_;
