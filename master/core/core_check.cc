@@ -65,7 +65,7 @@ absl::Status CountSlot(const CoreState& s, SlotIndex slot, Recount& count) {
     if (object.generation > Generation::Of(s.term, s.counter)) return Broken("future generation");
     if (object.parent != kNoSlot) {
       auto& [live, open] = count.children[object.parent];
-      is_live ? ++live : ++open;
+      ++(is_live ? live : open);
     }
   } else if (object.parent != kNoSlot || object.live_children + object.open_children == 0) {
     return Broken("absent slot ", slot, " is of no use");

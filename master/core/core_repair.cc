@@ -37,7 +37,11 @@ void ReplicaKeeper::Weigh(SlotIndex slot) {
   const uint32_t have = is_simple ? 1 : core_.ReplicaCount(slot);
   const bool is_short = have < object.wished();
   if (is_short != object.is_short) {
-    is_short ? ++short_objects_ : --short_objects_;
+    if (is_short) {
+      ++short_objects_;
+    } else {
+      --short_objects_;
+    }
     object.is_short = is_short;
   }
   if (copies_.Find(slot) != nullptr) return;  // its end weighs it again

@@ -310,6 +310,15 @@ TEST_F(DrainTest, AForgottenNodeIsNotDrainedAnyMore) {
   EXPECT_FALSE(pool.StatusOf("n0").drain.has_value());
 }
 
+TEST_F(DrainTest, ToForgetANodeThatNobodyKnowsEndsNoDrain) {
+  CopyPool next({}, DurableState{.term = Term{8}, .drains = {{"n0"}}}, Term{8});
+  EXPECT_THAT(next.core.ForgetNode("n0", next.now), StatusIs(absl::StatusCode::kNotFound));
+  next.Collect();
+  EXPECT_THAT(next.unsaved, SizeIs(0));
+  next.AddNodes(1, kBlock);
+  EXPECT_TRUE(next.StatusOf("n0").drain.has_value());
+}
+
 TEST_F(DrainTest, WhatIsEvictedMeanwhileNeedsNoMove) {
   Fill(8, 1, 10 * kBlock);
   Drain("n0");
