@@ -141,11 +141,13 @@ bool Reigns::is_writing() const {
 
 // --- Time.
 
+void Reigns::Observe(absl::Time now) {
+  if (present_ != nullptr) WatchSilence(now);
+}
+
 void Reigns::Tick(absl::Time now) {
-  if (present_ != nullptr) {
-    WatchSilence(now);
-    present_->handlers.Tick(now);
-  }
+  Observe(now);
+  if (present_ != nullptr) present_->handlers.Tick(now);
   // Their sessions have a deadline to send the last message by.
   for (const auto& state : ended_) state->handlers.Tick(now);
 }

@@ -14,9 +14,9 @@
 // session or a write holds on to them, and answer nobody.
 //
 // A leader whose lease has run out is silent, though its reign may go on (R10): calls are refused,
-// those that wait are ended, and heartbeats are not acknowledged, so that nodes look whether
-// another leads. A silence that lasts ends their sessions. Meanwhile no node counts as lost: it was
-// not the nodes that went away.
+// those that wait are ended, and nodes are told that they had better look whether another leads,
+// and nothing else. A silence that lasts ends their sessions. Meanwhile no node counts as lost: it
+// was not the nodes that went away.
 //
 // A master that is alone has one reign, whose lease never ends: kReignAlone.
 //
@@ -111,6 +111,8 @@ class Reigns {
 
   // --- Time.
 
+  // Before all else that is done at that time: the lease may have run out since the last.
+  void Observe(absl::Time now);
   void Tick(absl::Time now);
   absl::Time NextWakeup() const;
 

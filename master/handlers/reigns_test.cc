@@ -110,6 +110,13 @@ class ReignsTest : public ::testing::Test {
       due = reigns.EndWrite(due->reign, true, now);
     }
   }
+  void RemoveObject() {
+    v1::RemoveRequest remove;
+    FillVersion(remove.mutable_header()->mutable_version());
+    remove.mutable_header()->set_timeout_ms(60'000);
+    remove.add_keys("k");
+    reigns.Admit(now)->handlers->Remove(remove, now, removed.done());
+  }
   void PutObject() {
     Handlers& handlers = *reigns.Admit(now)->handlers;
     v1::StartPutsRequest start;
@@ -152,6 +159,7 @@ class ReignsTest : public ::testing::Test {
   Leadership leadership;
   Reigns reigns;
   std::vector<std::unique_ptr<Stream>> streams;
+  Answer<v1::RemoveResponse> removed;
 };
 
 TEST_F(ReignsTest, WhoDoesNotLeadNamesWhoDoes) {
@@ -278,11 +286,17 @@ TEST_F(ReignsTest, WithoutALeaseNobodyIsAdmittedAndWithItTheSameReignGoesOn) {
   EXPECT_EQ(reigns.Admit(now)->handlers, handlers);
 }
 
-TEST_F(ReignsTest, AShortSilenceIsNothingButSilenceToNodes) {
+TEST_F(ReignsTest, InAShortSilenceNodesAreToldOfItAndNoMore) {
   Lead(Reign{5}, Term{2});
   Stream& node = Join("n1");
+  PutObject();
+  RemoveObject();  // a command stands in the queue
   now += kLease;
   AdvanceSlowly(options.session_timeout / 4);
+  node.Drain();
+  ASSERT_THAT(node.received, SizeIs(1));
+  EXPECT_TRUE(node.received[0].has_silence());
+  node.received.clear();
   v1::NodeMessage heartbeat;
   heartbeat.mutable_heartbeat()->set_sequence(7);
   reigns.Find(Reign{5})->OnNodeMessage(*node.session, heartbeat, now);
@@ -294,9 +308,24 @@ TEST_F(ReignsTest, AShortSilenceIsNothingButSilenceToNodes) {
   Advance(absl::Milliseconds(20));
   EXPECT_GT(node.pokes, pokes);
   node.Drain();
-  ASSERT_THAT(node.received, SizeIs(1));
+  ASSERT_THAT(node.received, SizeIs(2));
   EXPECT_EQ(node.received[0].heartbeat_ack().sequence(), 7u);
+  EXPECT_TRUE(node.received[1].has_command());
   EXPECT_FALSE(node.session->is_finished());
+}
+
+// A process that was stopped takes what has come meanwhile before its timer says anything.
+TEST_F(ReignsTest, WhoLooksFirstAcknowledgesNothingOfBefore) {
+  Lead(Reign{5}, Term{2});
+  Stream& node = Join("n1");
+  now += 10 * kLease;
+  v1::NodeMessage heartbeat;
+  heartbeat.mutable_heartbeat()->set_sequence(7);
+  reigns.Observe(now);
+  reigns.Find(Reign{5})->OnNodeMessage(*node.session, heartbeat, now);
+  node.Drain();
+  ASSERT_THAT(node.received, SizeIs(1));
+  EXPECT_TRUE(node.received[0].has_silence());
 }
 
 // Another may lead by now, and it needs them.

@@ -36,6 +36,7 @@ void SharedHandlers::Run(absl::FunctionRef<void(Reigns&, absl::Time)> call) {
     absl::MutexLock lock(&mutex_);
     // Read under the lock: the time line of the core never goes back.
     const absl::Time now = clock_.Now();
+    reigns_.Observe(now);
     call(reigns_, now);
     PostWrite(now);
     actions.swap(posted_);

@@ -149,6 +149,24 @@ TEST_F(SearchTest, TheNodeMovesToTheMasterThatTakesIt) {
   EXPECT_EQ(Tick().connect, "a:1");
 }
 
+TEST_F(SearchTest, AMasterThatSaysThatItIsSilentIsDoubtedAtOnceUntilItAnswers) {
+  v1::MasterMessage silence;
+  silence.mutable_silence();
+  const absl::Time told = now_;
+  const LinkOutput out = Receive(silence);
+  EXPECT_EQ(out.wake_at, told);
+  EXPECT_EQ(Ask(), "b:2");
+  EXPECT_EQ(now_, told);
+  Answer(NotLeader(""));
+  EXPECT_EQ(Ask(), "b:2") << "nobody leads yet";
+  EXPECT_LE(now_, told + absl::Milliseconds(200));
+  TickAfter(kHeartbeat);
+  AckAll();
+  EXPECT_TRUE(Tick().end_ask);
+  EXPECT_EQ(link_.state(), LinkState::kLive);
+  EXPECT_FALSE(TickAfter(absl::Milliseconds(1)).ask.has_value());
+}
+
 TEST_F(SearchTest, TheOthersAreAskedAgainAndAgainAndTheSilentOneIsNot) {
   v1::MasterMessage registered = Registered(3);
   link_.OnDisconnected(absl::OkStatus(), now_);

@@ -157,6 +157,7 @@ LinkOutput MasterLink::OnMessage(const v1::MasterMessage& message, absl::Time no
     }
     case v1::MasterMessage::kCommand: OnCommand(message.command(), now, out); break;
     case v1::MasterMessage::kHeartbeatAck: OnHeartbeatAck(message.heartbeat_ack(), now, out); break;
+    case v1::MasterMessage::kSilence: has_been_told_ = has_session(); break;
     case v1::MasterMessage::MESSAGE_NOT_SET: break;  // something newer; not for us
   }
   out.wake_at = WakeAt(now, true);
@@ -217,6 +218,7 @@ void MasterLink::OnRegistered(const v1::Registered& registered, absl::Time now, 
   heartbeats_acked_ = 0;
   next_heartbeat_ = now;
   last_heard_ = now;
+  has_been_told_ = false;
   logger_.Info("registered", {{"master", master_},
                               {"term", term_.value},
                               {"node_id", registered.node_id()},
@@ -304,6 +306,7 @@ void MasterLink::OnHeartbeatAck(const v1::HeartbeatAck& ack, absl::Time now, Lin
   if (ack.sequence() <= heartbeats_acked_ || ack.sequence() > heartbeats_sent_) return;
   heartbeats_acked_ = ack.sequence();
   last_heard_ = now;
+  has_been_told_ = false;
   // A master that takes inventories and hangs up must not get one after the other: what it was sent
   // before it had one proves nothing, however late it answers.
   if (state_ == LinkState::kLive && ack.sequence() > heartbeats_before_live_) {

@@ -188,7 +188,8 @@ class MasterLink {
   InventoryCursor cursor_;
   absl::Time reports_due_ = absl::InfiniteFuture();
 
-  // While the session's master is silent.
+  // While the session's master is silent, or has said that it is.
+  bool has_been_told_ = false;
   std::optional<LeaderChoice> search_;
   std::string asked_;     // empty: nobody
   absl::Time search_at_;  // the next is asked; or the one that is asked is given up
