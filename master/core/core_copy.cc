@@ -61,10 +61,7 @@ ReplicaKeeper::Turned ReplicaKeeper::StartCopy(SlotIndex slot, const Stand& stan
   const double seconds = 8.0 * static_cast<double>(copy.bytes()) /
                          static_cast<double>(std::max<uint64_t>(options_.copy_bandwidth, 1));
   copy.deadline = now + options_.copy_timeout + absl::Seconds(seconds);
-  // Numbers only have to differ where replicas have several parts. A master to come takes the
-  // highest number for what the writer asked for, which an extra replica was not.
-  const bool is_extra = stand.staying >= core_.objects[slot].wished();
-  Command(copy, *source, is_extra && copy.parts.size() == 1 ? 0 : number);
+  Command(copy, *source, number);
   ++core_.totals.copies_started;
   copies_.Start(std::move(copy));
   return Turned::kDone;
@@ -152,6 +149,7 @@ void ReplicaKeeper::Command(const ReplicaCopy& copy, const ReplicaView& source,
     command.part_index = static_cast<uint32_t>(i);
     command.part_count = static_cast<uint32_t>(copy.parts.size());
     command.replica_index = replica_index;
+    command.replicas = object.wished();
     command.claim = part.claim;
     command.source = AddressOf(core_.nodes[part.from]);
     command.source_extent = ExtentOf(source.parts[i]);

@@ -192,6 +192,22 @@ TEST_F(DrainTest, TheNextMasterGoesOnWithIt) {
   EXPECT_EQ(next.Grab("new", 10, {.host = "host-n0"}).replicas[0].parts[0].node, next.nodes[1]->id);
 }
 
+TEST_F(DrainTest, WhatHasMovedIsNoMoreWishedForThanBefore) {
+  Fill(1, 1);
+  Drain("n0");
+  pool.Settle();
+  ASSERT_THAT(pool.Holders("key0"), ElementsAre("n1"));
+  CopyPool next({}, Term{8});
+  next.nodes = std::move(pool.nodes);
+  for (const auto& node : next.nodes) {
+    node->description.highest_term_seen = Term{7};
+    next.Connect(*node);
+  }
+  next.Settle();
+  EXPECT_THAT(next.Holders("key0"), SizeIs(1));
+  EXPECT_EQ(next.Status().totals.copies_started, 0u);
+}
+
 TEST_F(DrainTest, ANodeThatComesBackEmptyIsStillDrained) {
   Fill(1, 1);
   Drain("n0");

@@ -191,7 +191,8 @@ std::optional<TableRecord> RecordTable::Read(JournalEntry entry) const {
   record.object_bytes = head.object_bytes;
   record.part_index = head.part_index;
   record.part_count = head.part_count;
-  record.replica_index = head.replica_index;
+  record.replica_index = head.replica & 0x0f;
+  record.replicas = head.replica >> 4;
   record.payload_checksum = head.payload_checksum;
   return found;
 }
@@ -208,7 +209,7 @@ absl::StatusOr<JournalEntry> RecordTable::Append(const SealRecord& record) {
                       .part_index = record.part_index,
                       .part_count = record.part_count,
                       .namespace_bytes = static_cast<uint8_t>(record.name_space.size()),
-                      .replica_index = record.replica_index,
+                      .replica = static_cast<uint8_t>(record.replica_index | record.replicas << 4),
                       .segment = static_cast<uint16_t>(record.extent.segment.value)};
   const std::string text = absl::StrCat(record.name_space, record.key, record.parent);
   MP_CHECK(text.size() == head.text_bytes(), "names that no peer may send", text.size());

@@ -40,6 +40,7 @@ struct Owner {
 
   // Seal fields.
   uint8_t replica_index = 0;
+  uint8_t replicas = 0;
   uint16_t part_index = 0;
   uint16_t part_count = 0;
   uint16_t key_bytes = 0;

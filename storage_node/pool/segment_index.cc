@@ -262,6 +262,7 @@ void SegmentIndex::DescribeOwnerLocked(const transport::SealRecord& record, Owne
   CountLocked(owner, -1);
   owner.state = OwnerState::kSealed;
   owner.replica_index = record.replica_index;
+  owner.replicas = record.replicas;
   owner.part_index = record.part_index;
   owner.part_count = record.part_count;
   owner.name_space = namespaces_.Acquire(record.name_space);
@@ -380,6 +381,7 @@ transport::SealRecord SegmentIndex::RecordLocked(const Owner& owner) const {
                                .part_index = owner.part_index,
                                .part_count = owner.part_count,
                                .replica_index = owner.replica_index,
+                               .replicas = owner.replicas,
                                .payload_checksum = owner.payload_checksum};
 }
 
