@@ -201,6 +201,24 @@ TEST_F(SearchTest, ItEndsWithTheSession) {
   EXPECT_EQ(Ask(), "") << "what follows is a connection, and no question";
 }
 
+// Nobody would end it, and a master that leads would hold a node for registered that is elsewhere.
+TEST_F(SearchTest, ASessionThatEndsInTheSameTickLeavesNoQuestionBehind) {
+  v1::MasterMessage older = Registered(3);
+  older.mutable_registered()->mutable_version()->set_minor(2);
+  link_.OnDisconnected(absl::OkStatus(), now_);
+  Connect();
+  Receive(older);
+  Upload();
+  const Extent extent = At(128, 128);
+  ASSERT_THAT(pool_.Put(Gen(3, 1), extent, "k"), IsOk());
+  ASSERT_TRUE(pool_.index().DropIfDamaged(*pool_.index().FindRecord(Gen(3, 1), extent), Gen(3, 1),
+                                          /*is_payload_whole=*/false));
+  // Its loss cannot be told in this session, which is silent by now as well.
+  const LinkOutput out = TickAfter(kSilence);
+  EXPECT_TRUE(out.disconnect);
+  EXPECT_FALSE(out.ask.has_value());
+}
+
 TEST_F(SearchTest, AnOlderLeaderIsNotMovedTo) {
   EXPECT_EQ(Ask(), "b:2");
   const LinkOutput out = Answer(Registered(2));
