@@ -137,6 +137,13 @@ void Handlers::RetryWaiters(Waiters::Occasion occasion, absl::Time now) {
 }
 
 void Handlers::Tick(absl::Time now) {
+  if (!ended_.ok()) {
+    // Nobody sees the core again, which may be large. Its sessions have a last message to send, and
+    // a deadline for it.
+    sessions_.Tick(now);
+    next_tick_ = now + options_.tick_interval;
+    return;
+  }
   const bool has_more = core_.Tick(now);
   sessions_.Tick(now);
   waiters_.ExpireDue(now);

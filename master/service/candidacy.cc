@@ -54,8 +54,8 @@ void Candidacy::OnEvent(const ElectionEvent& event) {
 void Candidacy::Run() {
   while (true) {
     SharedHandlers::ReignWork work = handlers_.AwaitReignWork(resting_, not_before_);
-    work.ended.clear();
     if (work.is_over) return;
+    // Before what has ended is destroyed: that takes a while, and nobody waits for it.
     if (work.to_begin.has_value()) TryToBegin(*work.to_begin);
   }
 }
