@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/random.h"
@@ -69,6 +70,14 @@ class LeaderChoice {
   // It may be stopped, or cut off.
   void OnSilent(absl::Time now);
 
+  // What somebody else has found out of any master, who makes a round of its own: of nobody asked
+  // here. In the order in which it was found out. Not whom a follower has named, which may be an
+  // older story than what is known here.
+  void NoteLeader(absl::string_view address);
+  void NoteFollower(absl::string_view address);
+  void NoteUnreachable(absl::string_view address);
+  void NoteSilent(absl::string_view address, absl::Time now);
+
   // Everybody was asked, and Next names none before the pause is over.
   bool is_round_over() const { return is_pausing_; }
   // For callers who make their pauses themselves: everybody may be asked again, now.
@@ -84,6 +93,11 @@ class LeaderChoice {
     bool is_asked = false;  // in this round
     int silences = 0;       // since it was last heard
     absl::Time silent_until = absl::InfinitePast();
+
+    void Heard() {
+      silences = 0;
+      silent_until = absl::InfinitePast();
+    }
   };
 
   Master* Find(absl::string_view address);
@@ -105,5 +119,9 @@ class LeaderChoice {
   bool is_pausing_ = false;
   absl::Time pause_until_ = absl::InfinitePast();
 };
+
+// Only who leads says that, so that no other master need be asked: what it was asked to do is done,
+// or has failed for a reason of its own.
+bool IsAnswerOfLeader(const absl::Status& status);
 
 }  // namespace moonpool
