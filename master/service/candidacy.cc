@@ -42,13 +42,18 @@ void Candidacy::Start() {
 
 void Candidacy::Stop() {
   if (!thread_.joinable()) return;
-  election_.Stop();
+  election_.Stop();  // which ends the reign, and with it the load
   handlers_.EndReignWork();
   thread_.join();
 }
 
 void Candidacy::OnEvent(const ElectionEvent& event) {
   handlers_.Run([&](Reigns& reigns, absl::Time now) { reigns.OnElection(event, now); });
+  absl::MutexLock lock(&mutex_);
+  if (!loading_.has_value()) return;
+  const bool is_other =
+      event.kind == ElectionEvent::Kind::kLeader && event.reign != loading_->reign;
+  if (is_other || event.kind == ElectionEvent::Kind::kLost) loading_->cancel.Cancel();
 }
 
 void Candidacy::Run() {
@@ -60,9 +65,29 @@ void Candidacy::Run() {
   }
 }
 
+CancelToken Candidacy::StartLoad(Reign reign) {
+  CancelSource cancel;
+  {
+    absl::MutexLock lock(&mutex_);
+    loading_ = {.reign = reign, .cancel = cancel};
+  }
+  // Its end may have come before there was anything to be cancelled.
+  handlers_.Run([&](Reigns& reigns, absl::Time) {
+    const auto& awaited = reigns.to_begin();
+    if (!awaited.has_value() || awaited->reign != reign) cancel.Cancel();
+  });
+  return cancel.token();
+}
+
+void Candidacy::EndLoad(const absl::Status& status) {
+  absl::MutexLock lock(&mutex_);
+  loading_.reset();
+  failure_ = status;
+}
+
 void Candidacy::TryToBegin(const Reigns::Beginning& next) {
-  const absl::Status status = Load(next);
-  NoteFailure(status);
+  const absl::Status status = Load(next, StartLoad(next.reign));
+  EndLoad(status);
   resting_ = status.ok() ? Reign{} : next.reign;
   not_before_ = status.ok() ? absl::InfinitePast() : clock_.Now() + options_.load_retry;
   if (status.ok()) return;
@@ -74,32 +99,30 @@ void Candidacy::TryToBegin(const Reigns::Beginning& next) {
                  {"retry_after", options_.load_retry}});
 }
 
-absl::Status Candidacy::Load(const Reigns::Beginning& next) {
+absl::Status Candidacy::Load(const Reigns::Beginning& next, const CancelToken& cancel) {
   auto store = std::make_unique<ReignStore>(
       std::make_unique<EtcdMetaStore>(
-          EtcdMetaStoreOptions{.prefix = options_.election.prefix, .reign = next.reign}, etcd_,
-          clock_),
+          EtcdMetaStoreOptions{
+              .prefix = options_.election.prefix, .reign = next.reign, .cancel = cancel},
+          etcd_, clock_),
       [this](Term at_least, MetaStore::WriteDone done) {
         election_.RaiseTerm(at_least, std::move(done));
       });
-  ASSIGN_OR_RETURN(const BegunTerm begun,
-                   BeginTerm(*store, next.term, clock_, clock_.Now() + options_.load_timeout));
-  LogLeft(begun.left, logger_);
+  const absl::StatusOr<BegunTerm> begun =
+      BeginTerm(*store, next.term, clock_, clock_.Now() + options_.load_timeout);
+  if (!begun.ok() && cancel.cancelled()) return absl::OkStatus();
+  RETURN_IF_ERROR(begun.status());
+  LogLeft(begun->left, logger_);
   auto core =
-      std::make_unique<Core>(options_.core, begun.term, Random(EntropySeed()), begun.left.state);
+      std::make_unique<Core>(options_.core, begun->term, Random(EntropySeed()), begun->left.state);
   bool has_begun = false;
   handlers_.Run([&](Reigns& reigns, absl::Time now) {
     has_begun = reigns.Begin(next.reign, std::move(store), std::move(core), now);
   });
   if (has_begun) {
-    logger_.Info("term begins", {{"term", begun.term.value}, {"reign", next.reign.value}});
+    logger_.Info("term begins", {{"term", begun->term.value}, {"reign", next.reign.value}});
   }
   return absl::OkStatus();
-}
-
-void Candidacy::NoteFailure(const absl::Status& failure) {
-  absl::MutexLock lock(&mutex_);
-  failure_ = failure;
 }
 
 Health Candidacy::health() const {
@@ -113,8 +136,9 @@ Health Candidacy::health() const {
                   absl::FormatDuration(absl::Trunc(handlers_.leadership().deadline() - now,
                                                    absl::Milliseconds(100))));
   absl::MutexLock lock(&mutex_);
-  if (!serves && !failure_.ok())
+  if (!serves && !failure_.ok()) {
     absl::StrAppend(&text, ", which fails: ", moonpool::Describe(failure_));
+  }
   return {.is_healthy = true, .text = std::move(text)};
 }
 

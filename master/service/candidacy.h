@@ -12,6 +12,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -19,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/cancel.h"
 #include "common/clock.h"
 #include "common/http/http_server.h"
 #include "common/log.h"
@@ -54,8 +56,8 @@ class Candidacy {
   Candidacy& operator=(const Candidacy&) = delete;
 
   void Start();
-  // Resigns, and ends the reign if there is one. Takes half a lease at most, and when a load is
-  // under way as long as that has left. Idempotent.
+  // Resigns, and ends the reign if there is one, and the load if one is under way. Takes half a
+  // lease at most. Idempotent.
   void Stop();
 
   // Healthy in every role: who leads, who does not, and who has no etcd all do what they can.
@@ -65,9 +67,11 @@ class Candidacy {
   void OnEvent(const ElectionEvent& event);
   void Run();
   void TryToBegin(const Reigns::Beginning& next);
+  // Cancelled when the reign ends.
+  CancelToken StartLoad(Reign reign);
+  void EndLoad(const absl::Status& status);
   // OK also when the reign has ended meanwhile.
-  absl::Status Load(const Reigns::Beginning& next);
-  void NoteFailure(const absl::Status& failure);
+  absl::Status Load(const Reigns::Beginning& next, const CancelToken& cancel);
 
   const CandidacyOptions options_;
   Etcd& etcd_;
@@ -82,8 +86,13 @@ class Candidacy {
   Reign resting_;  // its last load has failed
   absl::Time not_before_ = absl::InfinitePast();
 
+  struct Loading {
+    Reign reign;
+    CancelSource cancel;
+  };
   mutable absl::Mutex mutex_;
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);  // of the last load
+  std::optional<Loading> loading_ ABSL_GUARDED_BY(mutex_);  // while a load is under way
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);            // of the last load
 
   std::thread thread_;
 };

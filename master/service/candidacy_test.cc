@@ -32,6 +32,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Fate = ServedEtcd::Fate;
 
 constexpr absl::Duration kPatience = absl::Seconds(30);
@@ -287,10 +288,20 @@ TEST_F(CandidacyTest, AReignThatIsLostWhileItsStateIsLoadedDoesNotBegin) {
   PutOtherLeader("b:2");
   ASSERT_TRUE(Eventually([&] { return LeaderIn(master->Open("f1")) == "b:2"; }));
   ServeAll();
-  // The load of the lost reign ends meanwhile, whichever way.
   DeleteLeader();
   ASSERT_TRUE(master->AwaitService());
   EXPECT_EQ(*master->Term(), 8u);
+  EXPECT_THAT(master->log(), Not(Contains(HasSubstr("cannot load the durable state"))))
+      << "the load ended with its reign";
+}
+
+TEST_F(CandidacyTest, AMasterThatStopsDoesNotWaitForItsLoad) {
+  Refuse<EtcdGet>();
+  const auto master = NewMaster(absl::Seconds(10), /*load_timeout=*/absl::Hours(24));
+  ASSERT_TRUE(Eventually(
+      [&] { return master->health().find("loading the durable state") != std::string::npos; }));
+  master->server().Stop();
+  EXPECT_EQ(etcd_.Value("/t/leader"), "");
 }
 
 // R10, and the same reign goes on.
