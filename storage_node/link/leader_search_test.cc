@@ -209,6 +209,8 @@ TEST_F(SearchTest, ASessionThatEndsInTheSameTickLeavesNoQuestionBehind) {
   Connect();
   Receive(older);
   Upload();
+  TickAfter(kHeartbeat);
+  AckAll();  // which makes it the leader, and all others those to be asked next
   const Extent extent = At(128, 128);
   ASSERT_THAT(pool_.Put(Gen(3, 1), extent, "k"), IsOk());
   ASSERT_TRUE(pool_.index().DropIfDamaged(*pool_.index().FindRecord(Gen(3, 1), extent), Gen(3, 1),
