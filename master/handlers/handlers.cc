@@ -157,6 +157,7 @@ void Handlers::Tick(absl::Time now) {
 }
 
 absl::Time Handlers::NextWakeup() const {
+  if (!ended_.ok()) return next_tick_;
   if (waiters_.pump_pending()) return absl::InfinitePast();
   return std::min({next_tick_, waiters_.earliest_deadline(), unsaved_.next_try()});
 }
