@@ -162,13 +162,21 @@ void LeaderChoice::EndStep(absl::Time now) {
                    [](const Master& master) { return master.is_asked; })) {
     return;
   }
-  const absl::Duration max = has_answer_ ? options_.election_pause_max : options_.pause_max;
-  pause_until_ = now + PauseOf(rounds_++, max);
+  pause_until_ = now + PauseAfter(rounds_++);
   is_pausing_ = true;
 }
 
-absl::Duration LeaderChoice::PauseOf(int rounds, absl::Duration max) {
-  return Doubled(options_.pause_min, rounds, max) * (0.5 + 0.5 * random_.Uniform());
+absl::Duration LeaderChoice::PauseAfter(int rounds) {
+  absl::Duration pause;
+  if (!has_answer_) {
+    pause = Doubled(options_.pause_min, rounds, options_.pause_max);
+  } else if (rounds < kQuickRounds) {
+    pause = Doubled(options_.pause_min, rounds, options_.election_pause_max);
+  } else {
+    pause = Doubled(options_.election_pause_max, rounds - kQuickRounds,
+                    options_.long_election_pause_max);
+  }
+  return pause * (0.5 + 0.5 * random_.Uniform());
 }
 
 bool IsAnswerOfLeader(const absl::Status& status) {

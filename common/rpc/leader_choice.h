@@ -30,10 +30,12 @@ namespace moonpool {
 
 struct LeaderChoiceOptions {
   // Between two rounds: doubled each time, and then up to half of it taken off. Who is told that
-  // the masters are there and none leads comes back soon.
+  // the masters are there and none leads comes back soon; after kQuickRounds the election is not
+  // one of the usual ones, and pauses grow on to the long ones.
   absl::Duration pause_min = absl::Milliseconds(20);
   absl::Duration pause_max = absl::Milliseconds(200);
   absl::Duration election_pause_max = absl::Milliseconds(200);
+  absl::Duration long_election_pause_max = absl::Milliseconds(200);
   // For one that is not known to be silent, doubled with each of its silences up to the largest;
   // and for one that was silent a short while ago.
   absl::Duration patience = absl::Seconds(1);
@@ -47,6 +49,8 @@ class LeaderChoice {
   // Another leader has come before, where leases are of 2 s.
   static constexpr absl::Duration kSilentFor = absl::Seconds(4);
   static constexpr size_t kLearntMax = 4;
+  // With pauses of 200 ms at most, some 3 s: longer than another leader takes to come as a rule.
+  static constexpr int kQuickRounds = 20;
 
   struct Step {
     std::string address;  // empty: nobody before `at`
@@ -107,7 +111,8 @@ class LeaderChoice {
   absl::Duration PatienceWith(const Master& master, absl::Time now) const;
   // The one that was asked has been dealt with.
   void EndStep(absl::Time now);
-  absl::Duration PauseOf(int rounds, absl::Duration max);
+  // After so many rounds without a leader before this one.
+  absl::Duration PauseAfter(int rounds);
 
   LeaderChoiceOptions options_;
   Random random_;

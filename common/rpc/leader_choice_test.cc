@@ -87,6 +87,37 @@ TEST_F(LeaderChoiceTest, AfterARoundThereIsAPauseThatGrowsAndStaysShortInAnElect
   EXPECT_LE(longest, absl::Milliseconds(200));
 }
 
+// Many who ask ten times a second for as long as an etcd is away would be a load of their own.
+TEST_F(LeaderChoiceTest, InALongElectionPausesGrowOn) {
+  LeaderChoiceOptions options = kOptions;
+  options.long_election_pause_max = absl::Seconds(1);
+  LeaderChoice choice({"a:1", "b:1"}, options, Random(1));
+  const absl::Time begun = now_;
+  const auto round = [&] {
+    while (!choice.is_round_over()) {
+      Ask(choice);
+      choice.OnNotLeader("", now_);
+    }
+    return Pause(choice);
+  };
+  for (int i = 0; i < LeaderChoice::kQuickRounds; ++i) {
+    EXPECT_LE(round(), options.election_pause_max);
+    Ask(choice);  // begins the next one
+  }
+  EXPECT_GT(now_ - begun, absl::Seconds(2));
+  EXPECT_LT(now_ - begun, absl::Seconds(4));
+  absl::Duration longest = absl::ZeroDuration();
+  for (int i = 0; i < 20; ++i) {
+    longest = std::max(longest, round());
+    Ask(choice);
+  }
+  EXPECT_GT(longest, absl::Milliseconds(800));
+  EXPECT_LE(longest, options.long_election_pause_max);
+  // And are short again in the next election.
+  choice.OnLeader();
+  EXPECT_LE(round(), options.pause_min);
+}
+
 TEST_F(LeaderChoiceTest, WhereNobodyAnswersPausesGrowUntilSomebodyDoes) {
   LeaderChoice lone = Of({"a:1"});
   absl::Duration pause;
