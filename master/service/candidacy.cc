@@ -42,18 +42,18 @@ void Candidacy::Start() {
 
 void Candidacy::Stop() {
   if (!thread_.joinable()) return;
-  election_.Stop();  // which ends the reign, and with it the load
+  election_.Stop();  // which ends the reign, and with it whatever waits for etcd
   handlers_.EndReignWork();
   thread_.join();
 }
 
 void Candidacy::OnEvent(const ElectionEvent& event) {
   handlers_.Run([&](Reigns& reigns, absl::Time now) { reigns.OnElection(event, now); });
+  // Whatever is asked of etcd for a reign that is over is of no use to anybody.
   absl::MutexLock lock(&mutex_);
-  if (!loading_.has_value()) return;
-  const bool is_other =
-      event.kind == ElectionEvent::Kind::kLeader && event.reign != loading_->reign;
-  if (is_other || event.kind == ElectionEvent::Kind::kLost) loading_->cancel.Cancel();
+  if (!last_.has_value()) return;
+  const bool is_other = event.kind == ElectionEvent::Kind::kLeader && event.reign != last_->reign;
+  if (is_other || event.kind == ElectionEvent::Kind::kLost) last_->end.Cancel();
 }
 
 void Candidacy::Run() {
@@ -65,29 +65,24 @@ void Candidacy::Run() {
   }
 }
 
-CancelToken Candidacy::StartLoad(Reign reign) {
-  CancelSource cancel;
+CancelToken Candidacy::EndOf(Reign reign) {
+  CancelSource end;
   {
     absl::MutexLock lock(&mutex_);
-    loading_ = {.reign = reign, .cancel = cancel};
+    if (last_.has_value() && last_->reign == reign) return last_->end.token();
+    last_ = {.reign = reign, .end = end};
   }
-  // Its end may have come before there was anything to be cancelled.
+  // It may have come before it could be told.
   handlers_.Run([&](Reigns& reigns, absl::Time) {
     const auto& awaited = reigns.to_begin();
-    if (!awaited.has_value() || awaited->reign != reign) cancel.Cancel();
+    if (!awaited.has_value() || awaited->reign != reign) end.Cancel();
   });
-  return cancel.token();
-}
-
-void Candidacy::EndLoad(const absl::Status& status) {
-  absl::MutexLock lock(&mutex_);
-  loading_.reset();
-  failure_ = status;
+  return end.token();
 }
 
 void Candidacy::TryToBegin(const Reigns::Beginning& next) {
-  const absl::Status status = Load(next, StartLoad(next.reign));
-  EndLoad(status);
+  const absl::Status status = Load(next, EndOf(next.reign));
+  NoteFailure(status);
   resting_ = status.ok() ? Reign{} : next.reign;
   not_before_ = status.ok() ? absl::InfinitePast() : clock_.Now() + options_.load_retry;
   if (status.ok()) return;
@@ -99,18 +94,18 @@ void Candidacy::TryToBegin(const Reigns::Beginning& next) {
                  {"retry_after", options_.load_retry}});
 }
 
-absl::Status Candidacy::Load(const Reigns::Beginning& next, const CancelToken& cancel) {
+absl::Status Candidacy::Load(const Reigns::Beginning& next, const CancelToken& end) {
   auto store = std::make_unique<ReignStore>(
       std::make_unique<EtcdMetaStore>(
           EtcdMetaStoreOptions{
-              .prefix = options_.election.prefix, .reign = next.reign, .cancel = cancel},
+              .prefix = options_.election.prefix, .reign = next.reign, .cancel = end},
           etcd_, clock_),
       [this](Term at_least, MetaStore::WriteDone done) {
         election_.RaiseTerm(at_least, std::move(done));
       });
   const absl::StatusOr<BegunTerm> begun =
       BeginTerm(*store, next.term, clock_, clock_.Now() + options_.load_timeout);
-  if (!begun.ok() && cancel.cancelled()) return absl::OkStatus();
+  if (!begun.ok() && end.cancelled()) return absl::OkStatus();
   RETURN_IF_ERROR(begun.status());
   LogLeft(begun->left, logger_);
   auto core =
@@ -123,6 +118,11 @@ absl::Status Candidacy::Load(const Reigns::Beginning& next, const CancelToken& c
     logger_.Info("term begins", {{"term", begun->term.value}, {"reign", next.reign.value}});
   }
   return absl::OkStatus();
+}
+
+void Candidacy::NoteFailure(const absl::Status& failure) {
+  absl::MutexLock lock(&mutex_);
+  failure_ = failure;
 }
 
 Health Candidacy::health() const {

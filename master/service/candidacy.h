@@ -56,7 +56,7 @@ class Candidacy {
   Candidacy& operator=(const Candidacy&) = delete;
 
   void Start();
-  // Resigns, and ends the reign if there is one, and the load if one is under way. Takes half a
+  // Resigns, and ends the reign if there is one, its load and its writes included. Takes half a
   // lease at most. Idempotent.
   void Stop();
 
@@ -67,11 +67,11 @@ class Candidacy {
   void OnEvent(const ElectionEvent& event);
   void Run();
   void TryToBegin(const Reigns::Beginning& next);
-  // Cancelled when the reign ends.
-  CancelToken StartLoad(Reign reign);
-  void EndLoad(const absl::Status& status);
+  // Cancelled when that reign ends.
+  CancelToken EndOf(Reign reign);
   // OK also when the reign has ended meanwhile.
-  absl::Status Load(const Reigns::Beginning& next, const CancelToken& cancel);
+  absl::Status Load(const Reigns::Beginning& next, const CancelToken& end);
+  void NoteFailure(const absl::Status& failure);
 
   const CandidacyOptions options_;
   Etcd& etcd_;
@@ -86,13 +86,13 @@ class Candidacy {
   Reign resting_;  // its last load has failed
   absl::Time not_before_ = absl::InfinitePast();
 
-  struct Loading {
+  struct Known {
     Reign reign;
-    CancelSource cancel;
+    CancelSource end;
   };
   mutable absl::Mutex mutex_;
-  std::optional<Loading> loading_ ABSL_GUARDED_BY(mutex_);  // while a load is under way
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);            // of the last load
+  std::optional<Known> last_ ABSL_GUARDED_BY(mutex_);  // the last reign that was to begin
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);       // of the last load
 
   std::thread thread_;
 };

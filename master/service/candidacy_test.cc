@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -302,6 +303,26 @@ TEST_F(CandidacyTest, AMasterThatStopsDoesNotWaitForItsLoad) {
       [&] { return master->health().find("loading the durable state") != std::string::npos; }));
   master->server().Stop();
   EXPECT_EQ(etcd_.Value("/t/leader"), "");
+}
+
+TEST_F(CandidacyTest, AMasterThatStopsDoesNotWaitForItsWrites) {
+  const auto master = NewMaster();
+  ASSERT_TRUE(master->AwaitService());
+  std::atomic<bool> is_asked{false};
+  etcd_.SetOracle([&](const EtcdRequest& request) {
+    const auto* txn = std::get_if<EtcdTxn>(&request);
+    if (txn == nullptr || txn->success.empty()) return Fate::kServed;
+    const auto* put = std::get_if<EtcdPut>(&txn->success[0]);
+    if (put == nullptr || put->key.find("/t/meta/") != 0) return Fate::kServed;
+    is_asked = true;
+    return Fate::kRefused;
+  });
+  std::thread client([&] { EXPECT_FALSE(master->Open("f1").ok()); });
+  ASSERT_TRUE(Eventually([&] { return is_asked.load(); }));
+  master->server().Stop();
+  client.join();
+  EXPECT_THAT(master->log(), Contains(HasSubstr("nobody waits for etcd any more")));
+  ServeAll();
 }
 
 // R10, and the same reign goes on.
