@@ -53,7 +53,7 @@ void Reigns::OnElection(const ElectionEvent& event, absl::Time now) {
   }
 }
 
-bool Reigns::Begin(Reign reign, std::unique_ptr<MetaStore> store, std::unique_ptr<Core> core,
+bool Reigns::Begin(Reign reign, std::unique_ptr<MetaStore>&& store, std::unique_ptr<Core>&& core,
                    absl::Time now) {
   if (is_shut_down_ || !to_begin_.has_value() || to_begin_->reign != reign) return false;
   to_begin_.reset();

@@ -75,8 +75,9 @@ class Reigns {
   };
   // The reign that the election has given this master, as long as it has not begun.
   const std::optional<Beginning>& to_begin() const { return to_begin_; }
-  // False when that reign has ended meanwhile; then nothing is taken.
-  bool Begin(Reign reign, std::unique_ptr<MetaStore> store, std::unique_ptr<Core> core,
+  // False when that reign has ended meanwhile; then nothing is taken, for the caller to destroy
+  // where no lock is held.
+  bool Begin(Reign reign, std::unique_ptr<MetaStore>&& store, std::unique_ptr<Core>&& core,
              absl::Time now);
   // Ends everything with UNAVAILABLE/SHUTTING_DOWN, also what is still to come. Idempotent.
   void Shutdown(absl::Time now);

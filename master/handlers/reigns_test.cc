@@ -186,7 +186,12 @@ TEST_F(ReignsTest, WhatWasLoadedForAReignThatIsOverIsNotTaken) {
   EXPECT_FALSE(reigns.to_begin().has_value());
   EXPECT_FALSE(Begin(Reign{5}, Term{2}));
   Elect(Reign{9}, Term{4});
-  EXPECT_FALSE(Begin(Reign{5}, Term{2})) << "that of the one before";
+  std::unique_ptr<MetaStore> store = std::make_unique<MemoryMetaStore>(disk);
+  auto core = std::make_unique<Core>(CoreOptions{}, Term{2}, Random(1), DurableState{});
+  EXPECT_FALSE(reigns.Begin(Reign{5}, std::move(store), std::move(core), now))
+      << "that of the one before";
+  EXPECT_NE(store, nullptr) << "its owner destroys it, and not whoever holds the lock";
+  EXPECT_NE(core, nullptr);
   EXPECT_THAT(reigns.Admit(now), IsNotLeader());
   EXPECT_TRUE(Begin(Reign{9}, Term{4}));
   EXPECT_THAT(reigns.Admit(now), IsOk());
@@ -245,6 +250,25 @@ TEST_F(ReignsTest, ASessionKeepsItsReignFromBeingDestroyed) {
   EXPECT_TRUE(reigns.has_ended());
   EXPECT_THAT(reigns.TakeEnded(), SizeIs(1));
   EXPECT_EQ(reigns.Find(Reign{5}), nullptr);
+}
+
+// As many objects as it has are as much to do at each tick.
+TEST_F(ReignsTest, TheCoreOfAReignThatIsOverStandsStill) {
+  Lead(Reign{5}, Term{2});
+  Join("n1");
+  PutObject();
+  // What it has not saved will never be.
+  v1::OpenNamespaceRequest request;
+  FillVersion(request.mutable_header()->mutable_version());
+  request.mutable_header()->set_namespace_("models");
+  request.set_fingerprint("f1");
+  Answer<v1::OpenNamespaceResponse> open;
+  reigns.Find(Reign{5})->OpenNamespace(request, now, open.done());
+  const Core& core = *reigns.present()->core;
+  Lose();
+  AdvanceSlowly(absl::Hours(1));
+  EXPECT_EQ(core.GetStatus(now).objects, 1u) << "its node would be lost by now";
+  EXPECT_EQ(reigns.NextWakeup(), now + options.tick_interval);
 }
 
 TEST_F(ReignsTest, AWriteKeepsItsReignFromBeingDestroyed) {

@@ -65,6 +65,8 @@ void SharedHandlers::Write(Reigns::DueWrite write) {
           absl::MutexLock lock(&mutex_);
           // The last use of *this, and of the store, when there is none.
           next = reigns_.EndWrite(reign, !is_stopping_, clock_.Now());
+          // The write may be all that held on to a reign that is over.
+          if (reigns_.has_ended()) work_comes_.Signal();
         }
         if (next.has_value()) Write(*std::move(next));
       });

@@ -102,8 +102,9 @@ absl::StatusOr<RecordTable> RecordTable::Open(TableMemory memory, const TableIde
   if (header.checksum != HeaderChecksum(header)) return Unfit("its header is damaged");
   if (header.boot != identity.boot) return Unfit("it is of another boot of the machine");
   if (header.file != identity.file) return Unfit("it belongs to another file of a pool");
-  if (header.segments != identity.segments)
+  if (header.segments != identity.segments) {
     return Unfit("it is of a pool of another size, or with another folder of pins");
+  }
   table.incarnation_ = Incarnation{header.incarnation};
   const uint64_t term_word = WordAt(table.At(0) + kTermWordAt).load(std::memory_order_acquire);
   table.newest_term_ = Term{static_cast<uint32_t>(term_word)};

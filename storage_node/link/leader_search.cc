@@ -94,6 +94,7 @@ void MasterLink::MoveTo(const v1::Registered& registered, absl::Time now, LinkOu
 
 void MasterLink::EndSearch(LinkOutput& out) {
   if (!asked_.empty()) out.end_ask = true;
+  out.ask.reset();  // of this very tick: nobody would end it
   asked_.clear();
   search_.reset();
 }

@@ -74,6 +74,8 @@ MasterLink::MasterLink(NodeIdentity identity, MasterLinkOptions options, Depende
               {.pause_min = options_.backoff_min,
                .pause_max = options_.backoff_max,
                .election_pause_max = std::min(options_.backoff_max, options_.election_backoff_max),
+               .long_election_pause_max =
+                   std::min(options_.backoff_max, options_.long_election_backoff_max),
                .patience_max = options_.register_timeout},
               Random(random.Next())) {}
 
@@ -390,7 +392,8 @@ void MasterLink::SendDueReports(absl::Time now, LinkOutput& out) {
   *out.send.emplace_back().mutable_seal_report() = std::move(report);
 }
 
-// First of all that is reported: what is brought back to the same place comes later.
+// One message at a time, ahead of the seals that are due with it. What is brought back to the same
+// place is told later by itself: the master orders that once it knows of the loss.
 void MasterLink::SendLostParts(LinkOutput& out) {
   const std::vector<PartAt> lost = index_.lost_parts().Take(options_.parts_per_message);
   if (lost.empty()) return;

@@ -61,10 +61,13 @@ struct MasterLinkOptions {
   absl::Duration connect_timeout = absl::Seconds(5);
   absl::Duration register_timeout = absl::Seconds(5);
   // Between rounds in which all masters were tried: doubled each time, and then a random half of it
-  // taken off or not. While there are masters that do not lead, less: another leads soon.
+  // taken off or not. While there are masters that do not lead, less: another leads soon. Where
+  // that takes long all nodes of the pool ask, each time by a new connection: then a little less
+  // often.
   absl::Duration backoff_min = absl::Milliseconds(100);
   absl::Duration backoff_max = absl::Seconds(5);
   absl::Duration election_backoff_max = absl::Milliseconds(200);
+  absl::Duration long_election_backoff_max = absl::Seconds(1);
   // How long a seal may wait for others to be reported with it.
   absl::Duration seal_report_delay = absl::Milliseconds(5);
   // Of an Inventory or SealReport message; with the longest keys still below gRPC's 4 MiB.
