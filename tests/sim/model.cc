@@ -45,6 +45,16 @@ uint64_t Model::PutStarted(const std::string& key, size_t size, absl::Time now) 
   return attempts_.size();
 }
 
+void Model::Wished(const std::string& key, uint32_t replicas) {
+  uint32_t& wished = keys_[key].wished;
+  wished = wished == 0 ? replicas : std::min(wished, replicas);
+}
+
+uint32_t Model::WishedByAll(const std::string& key) const {
+  const auto found = keys_.find(key);
+  return found == keys_.end() ? 0 : found->second.wished;
+}
+
 std::string Model::PutEnded(uint64_t attempt_id, const absl::Status& status, int starts,
                             absl::Time now) {
   Attempt& attempt = attempts_[attempt_id - 1];

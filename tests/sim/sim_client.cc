@@ -25,8 +25,7 @@ client::SessionOptions OptionsOf(const ClientWorld& world, transport::Transport*
   options.seed = world.options.seed * 1000 + id;
   options.peers.paths = {{.transport = shared_memory, .same_host_only = true},
                          {.transport = network}};
-  // Every client runs on a host where a node is, too.
-  options.peers.host_id = absl::StrCat("node-", id % static_cast<uint64_t>(world.options.nodes));
+  options.peers.host_id = world.options.HostOfClient(id);
   return options;
 }
 
@@ -187,6 +186,7 @@ void SimClient::Put() {
   }
   const Deadline deadline = RandomTimeout();
   const uint32_t replicas = random_.OneIn(2) ? 1 : world_.options.replicas;
+  for (const PutItem& item : items) world_.model.Wished(item.key, replicas);
   starts_ = 0;
   const std::vector<absl::Status> results =
       client_.PutMany(items, {.call = deadline.options,
@@ -200,6 +200,18 @@ void SimClient::Put() {
   for (size_t i = 0; i < results.size(); ++i) {
     ReportOn(items[i].key, world_.model.PutEnded(attempts[i], results[i], starts_, now));
   }
+}
+
+void SimClient::PutOne(const std::string& key) {
+  constexpr size_t kBytes = 64;
+  const absl::Time begun = world_.scheduler.Now();
+  const uint64_t attempt = world_.model.PutStarted(key, kBytes, begun);
+  const std::vector<std::byte> value = ValueOf(key, attempt, kBytes);
+  const std::vector<PutItem> items = {{.key = key, .value = {value}}};
+  starts_ = 0;
+  const std::vector<absl::Status> results =
+      client_.PutMany(items, {.call = {.timeout = absl::Seconds(5), .cancel = {}}});
+  ReportOn(key, world_.model.PutEnded(attempt, results[0], starts_, world_.scheduler.Now()));
 }
 
 void SimClient::Get(const std::vector<std::string>& keys) {

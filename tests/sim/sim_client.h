@@ -41,6 +41,8 @@ class SimClient {
   void Work(absl::Time until);
   // Body of a last actor, with everything healed: what is said to exist must be readable.
   void ReadEverything();
+  // Body of another one: one small object, which nobody has put before.
+  void PutOne(const std::string& key);
 
   // From now on nothing that it does is seen by anybody. Its actor ends by itself.
   void Crash();

@@ -17,6 +17,7 @@ constexpr absl::Duration kNoticeAfter = absl::Milliseconds(5);
 constexpr absl::Duration kSilenceMax = absl::Milliseconds(500);
 constexpr absl::Duration kSilenceMin = absl::Milliseconds(50);
 constexpr absl::Duration kSilenceWhenSilent = absl::Milliseconds(100);
+constexpr uint64_t kEtcdSalt = 0x65746364;
 
 absl::Status Unreached() {
   return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable,
@@ -36,7 +37,10 @@ bool IsEndOfCall(const absl::Status& status) {
 SimMasters::SimMasters(Scheduler& scheduler, Network& network, int count,
                        SimMaster::Options options, Random random)
     : scheduler_(scheduler), network_(network) {
-  if (count > 1) etcd_ = std::make_unique<SimEtcd>(scheduler, network);
+  if (count > 1) {
+    etcd_ =
+        std::make_unique<SimEtcd>(scheduler, network, Random(Random(random).Next() ^ kEtcdSalt));
+  }
   for (int i = 0; i < count; ++i) {
     if (count > 1) {
       options.clock_offset = absl::Milliseconds(static_cast<int64_t>(random.Below(100'000'000)));
