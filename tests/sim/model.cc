@@ -236,7 +236,9 @@ std::string Model::RemoveEnded(const std::string& key, const absl::Status& statu
   // Gone for readers, until a restart of the master.
   if (excuses_.meta_failures && ReasonOf(status) == ErrorReason::kNotSaved) return "";
   // The last attempt has found no master; what became of those before is open.
-  if (!absl::IsUnavailable(status)) std::erase(state.unsettled_removes, end.begun);
+  if (!absl::IsUnavailable(status) && end.sent <= 1) {
+    std::erase(state.unsettled_removes, end.begun);
+  }
   // Bytes that were evicted, or that a node has which was not there to be told, may still be read
   // through a hint.
   const bool is_absent = excuses_.keeps_state && (status.ok() || absl::IsNotFound(status));

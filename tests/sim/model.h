@@ -63,6 +63,8 @@ class Model {
     absl::Time begun;
     bool timed_out = false;
     bool binds_successors = true;
+    // How often it was sent: one of them may be carried out long after another was answered.
+    int sent = 1;
   };
   std::string RemoveEnded(const std::string& key, const absl::Status& status, const RemoveEnd& end,
                           absl::Time now);

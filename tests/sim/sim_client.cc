@@ -36,7 +36,8 @@ SimClient::SimClient(ClientWorld world, std::string host, uint64_t id, Random ra
       host_(std::move(host)),
       id_(id),
       random_(random),
-      stub_(world.masters.NewStub(host_, [this] { ++starts_; })),
+      stub_(world.masters.NewStub(
+          host_, {.on_start = [this] { ++starts_; }, .on_sent = [this] { ++sent_; }})),
       transport_(NewSimTransport(world.fabric, host_)),
       shared_memory_(NewSimSharedMemory(world.fabric, host_)),
       waiter_(NewSimWaiter(world.fabric)),
@@ -267,6 +268,7 @@ void SimClient::Remove() {
   const Deadline deadline = RandomTimeout();
   const uint64_t master = world_.all_knowing_master();
   world_.model.RemoveStarted(keys[0], begun);
+  sent_ = 0;
   const std::vector<absl::Status> results = client_.Remove(keys, deadline.options);
   if (crashed_) return;
   const absl::Time now = world_.scheduler.Now();
@@ -274,7 +276,8 @@ void SimClient::Remove() {
   const Model::RemoveEnd end = {
       .begun = begun,
       .timed_out = IsTimeout(results[0], deadline, begun, now),
-      .binds_successors = master != 0 && master == world_.all_knowing_master()};
+      .binds_successors = master != 0 && master == world_.all_knowing_master(),
+      .sent = sent_};
   ReportOn(keys[0], world_.model.RemoveEnded(keys[0], results[0], end, now));
 }
 

@@ -86,6 +86,7 @@ class SimClient {
   const uint64_t id_;
   Random random_;
   int starts_ = 0;  // StartPuts that the present put has sent
+  int sent_ = 0;    // requests of the present removal
   std::unique_ptr<client::MasterStub> stub_;
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<transport::Transport> shared_memory_;
