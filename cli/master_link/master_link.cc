@@ -124,6 +124,7 @@ struct MasterLink::Rep {
   const SteadyClock clock;
   absl::Mutex mutex;
   LeaderChoice choice ABSL_GUARDED_BY(mutex);
+  std::string leader ABSL_GUARDED_BY(mutex);
   // To all that were ever asked: a command is over soon.
   absl::flat_hash_map<std::string, std::shared_ptr<grpc::Channel>> channels ABSL_GUARDED_BY(mutex);
 };
@@ -132,6 +133,11 @@ MasterLink::MasterLink(std::vector<std::string> masters, absl::Duration timeout)
     : rep_(new Rep(std::move(masters), timeout)) {}
 
 MasterLink::~MasterLink() = default;
+
+std::string MasterLink::leader() const {
+  absl::MutexLock lock(&rep_->mutex);
+  return rep_->leader;
+}
 
 std::shared_ptr<grpc::Channel> MasterLink::Rep::ChannelTo(const std::string& master) {
   absl::MutexLock lock(&mutex);
@@ -173,6 +179,7 @@ absl::StatusOr<Response> MasterLink::Rep::Call(
       round.choice().OnLeader();
       absl::MutexLock lock(&mutex);
       choice = round.choice();
+      leader = step.address;
       return response;
     }
     if (!round.Take(status, step.address, step.patience < left, clock.Now())) {
