@@ -98,9 +98,9 @@ CopyPlacement ReplicaKeeper::Place(SlotIndex slot, const Stand& stand, const Rep
     const bool is_holder = std::find(holders.begin(), holders.end(), index) != holders.end();
     // What it is to forget it would forget with the copy.
     const bool is_owing = core_.debts.HasUnlisted(node.id) || core_.debts.IsOwed(node.id, dead);
+    if (is_holder || node.description.wire_minor < kCopyMinor) return Fit::kNo;
     was_owing = was_owing || is_owing;
-    if (is_holder || is_owing || node.description.wire_minor < kCopyMinor) return Fit::kNo;
-    return pacer_.HasRoom(index, now) ? Fit::kYes : Fit::kBusy;
+    return !is_owing && pacer_.HasRoom(index, now) ? Fit::kYes : Fit::kBusy;
   };
   CopyRequest request{.like = source.parts, .others = staying, .fit = fit, .now = now};
   CopyPlacement to = core_.placement.PlaceCopy(request);
@@ -127,7 +127,8 @@ CopyPlacement ReplicaKeeper::Place(SlotIndex slot, const Stand& stand, const Rep
     request.in_any_domain = true;
     to = core_.placement.PlaceCopy(request);
   }
-  if (to.bar == CopyBar::kNoNode && was_owing) to.bar = CopyBar::kNoRoom;  // soon there is one
+  // It will have forgotten soon, but not at once.
+  if (to.bar == CopyBar::kBusy && was_owing) to.bar = CopyBar::kNoRoom;
   return to;
 }
 

@@ -146,7 +146,12 @@ ReplicaKeeper::Turned ReplicaKeeper::Tend(SlotIndex slot, absl::Time now, uint32
       return Turned::kUnreadable;
     }
     const int spare = Spare(stand, goal);
-    if (spare < 0) return Turned::kDone;
+    if (spare < 0) {
+      // One too many, while another is away: it returns, which changes no replicas, or is lost.
+      const bool waits = stand.staying > goal && !queue_.contains(slot);
+      if (waits) queue_.Postpone({slot, kTrimRank}, now + options_.copy_retry);
+      return Turned::kDone;
+    }
     if (now < core_.ProtectedUntil(slot)) {
       NoteStuck(stand, Turned::kLeased);
       return Turned::kLeased;

@@ -398,6 +398,21 @@ TEST_F(RepairTest, WhatComesBackAsWellIsMoreThanWished) {
   EXPECT_EQ(pool.Status().totals.replicas_trimmed, 5u);
 }
 
+TEST_F(RepairTest, WhatIsTooManyGoesWhenTheOthersAreBack) {
+  Fill(1);
+  pool.Lose(Node(1));
+  pool.Settle();
+  ASSERT_THAT(pool.Holders("key0"), ElementsAre("n0", "n2"));
+  // The third one comes while another is away, and perhaps for good.
+  pool.Disconnect(Node(0));
+  pool.Connect(Node(1));
+  pool.Settle(absl::Seconds(1));
+  ASSERT_THAT(pool.Holders("key0"), SizeIs(3));
+  pool.Connect(Node(0));
+  pool.Settle();
+  EXPECT_THAT(pool.Holders("key0"), SizeIs(2));
+}
+
 TEST_F(RepairTest, AReplicaThatIsTooManyStaysWhileItIsLeased) {
   Fill(1);
   pool.Lose(Node(1));
