@@ -168,6 +168,7 @@ struct CoreState {
   uint32_t ReplicaCount(SlotIndex slot) const;
 
   // --- core_space.cc: room for replicas.
+  absl::Status TooFewNodes(uint32_t min_replicas, absl::Time now) const;
   absl::StatusOr<std::vector<PlacedReplica>> PlaceReplicas(const PutContext& put,
                                                            uint64_t size_bytes);
   std::optional<PlacedReplica> PlaceOne(const PlacementRequest& request, absl::Time now);

@@ -289,6 +289,22 @@ TEST_F(DrainTest, ANodeThatWasLostWithWhatItHeldIsNotDrained) {
   EXPECT_TRUE(StatusOf("n0").is_done) << "it was stopped when it was empty";
 }
 
+TEST_F(DrainTest, WhatHasMovedIsNoMoreWishedForThanBefore) {
+  Fill(1, 1);
+  Drain("n0");
+  pool.Settle();
+  ASSERT_THAT(pool.Holders("key0"), ElementsAre("n1"));
+  CopyPool next({}, Term{8});
+  next.nodes = std::move(pool.nodes);
+  for (const auto& node : next.nodes) {
+    node->description.highest_term_seen = Term{7};
+    next.Connect(*node);
+  }
+  next.Settle();
+  EXPECT_THAT(next.Holders("key0"), SizeIs(1));
+  EXPECT_EQ(next.Status().totals.copies_started, 0u);
+}
+
 TEST_F(DrainTest, ANodeThatComesBackEmptyIsStillDrained) {
   Fill(1, 1);
   Drain("n0");

@@ -60,6 +60,7 @@ struct SealedPart {
   uint32_t part_index = 0;
   uint32_t part_count = 1;
   uint32_t replica_index = 0;
+  uint32_t replicas = 0;  // that the object is to have; 0: replica_index + 1 at least
 };
 
 // A part whose bytes were found damaged: its node has forgotten it.
@@ -139,6 +140,7 @@ struct CopyCommand {
   uint32_t part_index = 0;
   uint32_t part_count = 1;
   uint32_t replica_index = 0;
+  uint32_t replicas = 0;  // that the object is to have
   Generation claim = {};
   NodeAddress source = {};
   Extent source_extent = {};

@@ -67,7 +67,8 @@ class CopyPool : public CoreFixture {
   Grant PutSealed(const std::string& key, uint64_t size, PutArguments arguments = {}) {
     const Grant grant = Grab(key, size, arguments);
     for (const auto& node : nodes) {
-      for (const SealedPart& part : Sealed(key, size, grant, node->id, arguments.parent)) {
+      for (SealedPart part : Sealed(key, size, grant, node->id, arguments.parent)) {
+        part.replicas = arguments.replicas;
         EXPECT_TRUE(node->Seal(RecordOf(part)));
       }
     }
@@ -166,7 +167,8 @@ class CopyPool : public CoreFixture {
                         .object_bytes = part.object_bytes,
                         .part_index = part.part_index,
                         .part_count = part.part_count,
-                        .replica_index = part.replica_index};
+                        .replica_index = part.replica_index,
+                        .replicas = part.replicas};
   }
 };
 
