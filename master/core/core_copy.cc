@@ -57,10 +57,7 @@ ReplicaKeeper::Turned ReplicaKeeper::StartCopy(SlotIndex slot, const Stand& stan
   const double seconds = 8.0 * static_cast<double>(copy.bytes()) /
                          static_cast<double>(std::max<uint64_t>(options_.copy_bandwidth, 1));
   copy.deadline = now + options_.copy_timeout + absl::Seconds(seconds);
-  // Numbers only have to differ where replicas have several parts. A master to come takes the
-  // highest number for what the writer asked for, which an extra replica was not.
-  const bool is_extra = stand.staying >= core_.objects[slot].wished();
-  Command(copy, *source, is_extra && copy.parts.size() == 1 ? 0 : number);
+  Command(copy, *source, number);
   ++core_.totals.copies_started;
   copies_.Start(std::move(copy));
   return Turned::kDone;
@@ -97,18 +94,21 @@ ReplicaKeeper::Destination ReplicaKeeper::Place(SlotIndex slot, const Stand& sta
     const NodeRecord& node = core_.nodes[index];
     const bool is_holder = std::find(holders.begin(), holders.end(), index) != holders.end();
     // What it is to forget it would forget with the copy.
-    const bool is_owing = core_.debts.HasUnlisted(node.id) || core_.debts.IsOwed(node.id, dead);
+    const bool is_owing = core_.debts.HasUnlisted(node.id) || core_.debts.IsOwed(node.id, dead) ||
+                          dead.generation <= node.given_up_to;
+    if (is_holder || node.description.wire_minor < kCopyMinor) return Fit::kNo;
     was_owing = was_owing || is_owing;
-    if (is_holder || is_owing || node.description.wire_minor < kCopyMinor) return Fit::kNo;
-    return pacer_.HasRoom(index, now) ? Fit::kYes : Fit::kBusy;
+    return !is_owing && pacer_.HasRoom(index, now) ? Fit::kYes : Fit::kBusy;
   };
   CopyRequest request{.like = source.parts, .others = staying, .fit = fit, .now = now};
+  const auto turned = [&](CopyBar bar) {
+    if (bar == CopyBar::kNoNode) return Turned::kNoNode;
+    // A node that owes will have forgotten soon, but not at once.
+    return bar == CopyBar::kNoRoom || was_owing ? Turned::kNoRoom : Turned::kBusy;
+  };
   CopyPlacement free = core_.placement.PlaceCopy(request);
   if (free.placed.has_value()) return {.placed = std::move(free.placed)};
-  if (free.bar == CopyBar::kBusy) return {.came_to = Turned::kBusy};
-  // Soon there is one.
-  if (free.bar == CopyBar::kNoNode && was_owing) return {.came_to = Turned::kNoRoom};
-  if (free.bar == CopyBar::kNoNode) return {.came_to = Turned::kNoNode};
+  if (free.bar != CopyBar::kNoRoom) return {.came_to = turned(free.bar)};
   const bool is_extra = stand.staying >= core_.objects[slot].wished();
   Destination made = MakeRoom(slot, request, std::move(free.too_full), is_extra, work);
   if (made.came_to != Turned::kNoRoom) return made;
@@ -116,7 +116,7 @@ ReplicaKeeper::Destination ReplicaKeeper::Place(SlotIndex slot, const Stand& sta
   request.in_any_domain = true;
   CopyPlacement anywhere = core_.placement.PlaceCopy(request);
   if (anywhere.placed.has_value()) return {.placed = std::move(anywhere.placed)};
-  return {.came_to = anywhere.bar == CopyBar::kBusy ? Turned::kBusy : Turned::kNoRoom};
+  return {.came_to = turned(anywhere.bar)};
 }
 
 ReplicaKeeper::Destination ReplicaKeeper::MakeRoom(SlotIndex slot, const CopyRequest& request,
@@ -186,6 +186,7 @@ void ReplicaKeeper::Command(const ReplicaCopy& copy, const ReplicaView& source,
     command.part_index = static_cast<uint32_t>(i);
     command.part_count = static_cast<uint32_t>(copy.parts.size());
     command.replica_index = replica_index;
+    command.replicas = object.wished();
     command.claim = part.claim;
     command.source = AddressOf(core_.nodes[part.from]);
     command.source_extent = ExtentOf(source.parts[i]);
@@ -247,7 +248,7 @@ void ReplicaKeeper::Complete(SlotIndex slot) {
     // Nodes have brought so many meanwhile that there is no number left.
     core_.placement.GiveBack({parts.begin(), parts.end()});
     for (const StoredPart& part : parts) core_.Disown(slot, part.node);
-    return;
+    return Weigh(slot);
   }
   // A drained node's walk waits for what has arrived: what is to leave may leave now.
   if (const Stand stand = Look(slot); stand.staying < stand.replicas.size()) {
