@@ -126,68 +126,68 @@ std::vector<SlotIndex> TakeAll(RepairQueue& queue) {
 
 TEST(RepairQueue, ServesByRankAndThenByAge) {
   RepairQueue queue;
-  queue.Add(1, 5);
-  queue.Add(2, 3);
-  queue.Add(3, 5);
-  queue.Add(4, 0);
+  queue.Add(1, kMoreLeftColdRank);
+  queue.Add(2, kTwoLeftColdRank);
+  queue.Add(3, kMoreLeftColdRank);
+  queue.Add(4, kOneLeftHotRank);
   EXPECT_THAT(TakeAll(queue), ElementsAre(4u, 2u, 1u, 3u));
   EXPECT_EQ(queue.size(), 0u);
 }
 
 TEST(RepairQueue, AnObjectStandsInItOnceAtItsHighestRank) {
   RepairQueue queue;
-  queue.Add(1, 5);
-  queue.Add(2, 5);
-  queue.Add(2, 1);
-  queue.Add(2, 6);
-  EXPECT_EQ(queue.CountOf(5), 1u);
+  queue.Add(1, kMoreLeftColdRank);
+  queue.Add(2, kMoreLeftColdRank);
+  queue.Add(2, kOneLeftColdRank);
+  queue.Add(2, kTrimRank);
+  EXPECT_EQ(queue.CountOf(kMoreLeftColdRank), 1u);
   EXPECT_THAT(TakeAll(queue), ElementsAre(2u, 1u));
 }
 
 TEST(RepairQueue, WhatIsPutBackIsTheNextOfItsRank) {
   RepairQueue queue;
-  queue.Add(1, 5);
-  queue.Add(2, 5);
+  queue.Add(1, kMoreLeftColdRank);
+  queue.Add(2, kMoreLeftColdRank);
   queue.PutBack(*queue.Take());
-  queue.Add(3, 4);
+  queue.Add(3, kMoreLeftHotRank);
   EXPECT_THAT(TakeAll(queue), ElementsAre(3u, 1u, 2u));
-  queue.PutBack({1, 5});
-  queue.Add(2, 5);
+  queue.PutBack({1, kMoreLeftColdRank});
+  queue.Add(2, kMoreLeftColdRank);
   EXPECT_THAT(TakeAll(queue), ElementsAre(1u, 2u));
 }
 
 TEST(RepairQueue, SomeWaitForTheirTimeAndOthersForAnOccasion) {
   RepairQueue queue;
-  queue.Postpone({1, 2}, kStart + absl::Seconds(1));
-  queue.PutToSleep({2, 1});
-  queue.PutToSleep({3, 1});
+  queue.Postpone({1, kTwoLeftHotRank}, kStart + absl::Seconds(1));
+  queue.PutToSleep({2, kOneLeftColdRank});
+  queue.PutToSleep({3, kOneLeftColdRank});
   EXPECT_THAT(TakeAll(queue), ElementsAre());
   queue.Wake(kStart, 10);
   EXPECT_THAT(TakeAll(queue), ElementsAre());
   queue.Wake(kStart + absl::Seconds(1), 10);
   EXPECT_THAT(TakeAll(queue), ElementsAre(1u));
-  queue.Add(4, 1);
+  queue.Add(4, kOneLeftColdRank);
   queue.WakeAll();
   EXPECT_THAT(TakeAll(queue), ElementsAre(4u, 2u, 3u));
   // One night is not the next.
-  queue.PutToSleep({2, 1});
+  queue.PutToSleep({2, kOneLeftColdRank});
   EXPECT_THAT(TakeAll(queue), ElementsAre());
   EXPECT_EQ(queue.size(), 1u);
 }
 
 TEST(RepairQueue, WhatHasChangedIsServedAtOnce) {
   RepairQueue queue;
-  queue.Postpone({1, 2}, kStart + absl::Hours(1));
-  queue.PutToSleep({2, 2});
-  queue.Add(1, 4);
-  queue.Add(2, 4);
+  queue.Postpone({1, kTwoLeftHotRank}, kStart + absl::Hours(1));
+  queue.PutToSleep({2, kTwoLeftHotRank});
+  queue.Add(1, kMoreLeftHotRank);
+  queue.Add(2, kMoreLeftHotRank);
   EXPECT_EQ(queue.waiting(), 0u);
   EXPECT_THAT(TakeAll(queue), ElementsAre(1u, 2u));
 }
 
 TEST(RepairQueue, RemovesAndDelaysFromAnywhere) {
   RepairQueue queue;
-  for (SlotIndex slot = 1; slot <= 5; ++slot) queue.Add(slot, 3);
+  for (SlotIndex slot = 1; slot <= 5; ++slot) queue.Add(slot, kTwoLeftColdRank);
   queue.Remove(3);
   queue.Remove(1);
   queue.Remove(5);
@@ -195,10 +195,20 @@ TEST(RepairQueue, RemovesAndDelaysFromAnywhere) {
   queue.Delay(2, kStart);
   EXPECT_THAT(TakeAll(queue), ElementsAre(4u));
   queue.Wake(kStart, 10);
-  queue.PutToSleep({6, 0});
+  queue.PutToSleep({6, kOneLeftHotRank});
   queue.Remove(6);
-  EXPECT_EQ(queue.CountOf(3), 1u);
+  EXPECT_EQ(queue.CountOf(kTwoLeftColdRank), 1u);
   EXPECT_THAT(TakeAll(queue), ElementsAre(2u));
+}
+
+TEST(RepairQueue, MemoryGoesBackWhenObjectsLeave) {
+  RepairQueue queue;
+  for (SlotIndex slot = 0; slot < 10'000; ++slot) queue.Add(slot, kTrimRank);
+  EXPECT_LE(queue.bytes(), 10'000 * 34u);
+  for (SlotIndex slot = 0; slot < 10'000; ++slot) queue.Remove(slot);
+  EXPECT_EQ(queue.bytes(), 0u);
+  queue.Postpone({1 << 20, kTrimRank}, kStart);
+  EXPECT_LE(queue.bytes(), 20'000u);
 }
 
 TEST(RepairQueue, RandomStepsAgreeWithAPlainModel) {

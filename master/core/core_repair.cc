@@ -29,8 +29,9 @@ absl::Duration ReplicaKeeper::Age() const { return core_.last_now - core_.starte
 
 RepairRank ReplicaKeeper::RankOf(SlotIndex slot, uint32_t have) const {
   const bool is_cold = heat_.WindowsSince(core_.objects[slot].heat, Age()) > 1;
-  const uint32_t left = std::clamp(have, 1u, 3u);
-  return static_cast<RepairRank>(2 * (left - 1) + (is_cold ? 1 : 0));
+  if (have <= 1) return is_cold ? kOneLeftColdRank : kOneLeftHotRank;
+  if (have == 2) return is_cold ? kTwoLeftColdRank : kTwoLeftHotRank;
+  return is_cold ? kMoreLeftColdRank : kMoreLeftHotRank;
 }
 
 void ReplicaKeeper::Weigh(SlotIndex slot) {
@@ -54,6 +55,8 @@ void ReplicaKeeper::Weigh(SlotIndex slot) {
     queue_.Add(slot, kExtraRank);
   } else if (have > object.wished() + object.extra) {
     queue_.Add(slot, kTrimRank);
+  } else if (!queue_.IsOfDrain(slot)) {
+    queue_.Remove(slot);  // a new master hears of one replica after the other
   }
 }
 
@@ -129,6 +132,7 @@ void ReplicaKeeper::Pump(absl::Time now, uint32_t* work) {
       queue_.Add(turn->slot, turn->rank);
       ++in_vain;
     } else if (came_to == Turned::kOutOfWork) {
+      queue_.Remove(turn->slot);  // as in Defer
       queue_.PutBack(*turn);
     } else {
       Defer(*turn, came_to, now);
