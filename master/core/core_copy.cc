@@ -224,6 +224,7 @@ bool ReplicaKeeper::TakeResult(const NodeRecord& node, uint64_t command_id,
   } else if (!part->is_sealed) {
     // Bytes that somebody still looks at are given to nobody else meanwhile.
     const bool is_pinned = ReasonOf(status) == ErrorReason::kBytesPinned;
+    DoubtSource(copy, *part, status);
     Cancel(*slot, CopyEnd::kFailed,
            is_pinned ? now + options_.condemn_duration : absl::InfinitePast());
   }
@@ -233,12 +234,22 @@ bool ReplicaKeeper::TakeResult(const NodeRecord& node, uint64_t command_id,
   return true;
 }
 
+void ReplicaKeeper::DoubtSource(const ReplicaCopy& copy, const CopyPart& part,
+                                const absl::Status& status) {
+  // That it cannot be reached from there is another matter, and may be over soon.
+  const bool is_bad = absl::IsDataLoss(status) || absl::IsNotFound(status);
+  const std::string named = DetailOf(status).value_or(ErrorDetail{}).node;
+  if (!is_bad || named != core_.nodes[part.from].description.name) return;
+  doubted_.Add(copy.slot, copy.generation, part.from, core_.last_now);
+}
+
 void ReplicaKeeper::Complete(SlotIndex slot) {
   const ReplicaCopy copy = copies_.Take(slot);
   StoredParts parts;
   for (const CopyPart& part : copy.parts) {
     pacer_.End(part.from);
     pacer_.End(part.to.node);
+    doubted_.Remove(slot, part.to.node);
     core_.Uncharge(core_.nodes[part.to.node], ByteUse::kGranted, part.to.length);
     parts.push_back(part.to);
   }
