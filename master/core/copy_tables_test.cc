@@ -74,6 +74,16 @@ TEST(CopyPacer, ANodeHasSoManyPartsInFlight) {
   EXPECT_EQ(pacer.InFlight(1), 1u);
 }
 
+TEST(CopyPacer, AllPartsOfACopyHaveToFitIntoWhatANodeHolds) {
+  CopyPacer pacer(1 << 30, 64);
+  EXPECT_TRUE(pacer.HasRoom(1, kStart, kMaxPartsPerReplica));
+  pacer.Begin(1, 10);
+  EXPECT_FALSE(pacer.HasRoom(1, kStart, kMaxPartsPerReplica));
+  EXPECT_TRUE(pacer.HasRoom(1, kStart, 100)) << "more than are begun one by one";
+  for (int i = 0; i < 63; ++i) pacer.Begin(1, 10);
+  EXPECT_FALSE(pacer.HasRoom(1, kStart));
+}
+
 TEST(CopyPacer, BytesGoAtTheRateHoweverLargeTheyAre) {
   CopyPacer pacer(1000, 100);
   ASSERT_TRUE(pacer.HasRoom(1, kStart));

@@ -98,7 +98,9 @@ ReplicaKeeper::Destination ReplicaKeeper::Place(SlotIndex slot, const Stand& sta
                           dead.generation <= node.given_up_to;
     if (is_holder || node.description.wire_minor < kCopyMinor) return Fit::kNo;
     was_owing = was_owing || is_owing;
-    return !is_owing && pacer_.HasRoom(index, now) ? Fit::kYes : Fit::kBusy;
+    // All of them may come to this one.
+    const bool has_room = pacer_.HasRoom(index, now, source.parts.size());
+    return !is_owing && has_room ? Fit::kYes : Fit::kBusy;
   };
   CopyRequest request{.like = source.parts, .others = staying, .fit = fit, .now = now};
   const auto turned = [&](CopyBar bar) {
