@@ -16,15 +16,6 @@ constexpr uint32_t kEvictionsPerSearch = 1024;
 constexpr uint64_t kBytesPerSearch = 4;
 constexpr uint64_t kBytesTherePerSearch = 2;
 
-NodeAddress AddressOf(const NodeRecord& node) {
-  return NodeAddress{.node = node.id,
-                     .name = node.description.name,
-                     .incarnation = node.description.incarnation,
-                     .host_id = node.description.host_id,
-                     .tcp_address = node.description.tcp_address,
-                     .shm_path = node.description.shm_path};
-}
-
 Extent ExtentOf(const StoredPart& part) {
   return Extent{SegmentId{part.segment}, part.offset, part.length};
 }
@@ -190,7 +181,7 @@ void ReplicaKeeper::Command(const ReplicaCopy& copy, const ReplicaView& source,
     command.replica_index = replica_index;
     command.replicas = object.wished();
     command.claim = part.claim;
-    command.source = AddressOf(core_.nodes[part.from]);
+    command.source = core_.nodes[part.from].address();
     command.source_extent = ExtentOf(source.parts[i]);
     command.timeout = copy.deadline - core_.last_now;
     commands_.push_back(std::move(command));
