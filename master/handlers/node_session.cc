@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
 #include "common/names.h"
+#include "common/rpc/extent_proto.h"
 #include "common/rpc/status_proto.h"
 #include "common/status_macros.h"
 #include "master/handlers/session_table.h"
@@ -65,7 +66,7 @@ SealedPart ToSealedPart(const v1::SealedPart& part) {
                     .name_space = part.namespace_(),
                     .key = part.key(),
                     .parent = part.parent(),
-                    .extent = FromProto(part.extent()),
+                    .extent = ExtentFromProto(part.extent()),
                     .object_bytes = part.object_bytes(),
                     .part_index = part.part_index(),
                     .part_count = part.part_count(),
@@ -191,7 +192,7 @@ void NodeSession::OnPartsLost(const v1::PartsLost& message, absl::Time now) {
   std::vector<LostPart> parts;
   parts.reserve(static_cast<size_t>(message.parts_size()));
   for (const v1::LostPart& part : message.parts()) {
-    parts.push_back({Generation{part.generation()}, FromProto(part.extent())});
+    parts.push_back({Generation{part.generation()}, ExtentFromProto(part.extent())});
   }
   core_.PartsLost(node_, session_, parts, now);
 }
@@ -240,7 +241,7 @@ bool NodeSession::IsPlausible(const v1::SealedPart& part) const {
     return false;
   }
 
-  const Extent extent = FromProto(part.extent());
+  const Extent extent = ExtentFromProto(part.extent());
   const auto segment = std::find_if(segments_.begin(), segments_.end(), [&](const Segment& known) {
     return known.segment == extent.segment;
   });

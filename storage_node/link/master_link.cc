@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
+#include "common/rpc/extent_proto.h"
 #include "common/rpc/status_proto.h"
 #include "common/status_macros.h"
 #include "common/version.h"
