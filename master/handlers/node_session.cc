@@ -17,8 +17,6 @@ namespace {
 
 constexpr int kMaxSegments = 1024;  // of one message; the core's own bound is lower
 constexpr uint64_t kMaxSegmentBytes = uint64_t{1} << 50;
-// Above it a term could not be raised often enough; no clock counts that far.
-constexpr uint32_t kMaxTerm = 0xffff0000;
 
 absl::Status CheckRegister(const v1::Register& message) {
   RETURN_IF_ERROR(CheckVersion(message.version()));
@@ -28,7 +26,7 @@ absl::Status CheckRegister(const v1::Register& message) {
   RETURN_IF_ERROR(CheckLength("tcp_address", message.tcp_address(), kMaxAddressBytes));
   RETURN_IF_ERROR(CheckLength("shm_path", message.shm_path(), kMaxAddressBytes));
   if (message.incarnation() == 0) return BadArgument("incarnation is 0");
-  if (message.highest_term_seen() > kMaxTerm) {
+  if (Term{message.highest_term_seen()} > kTermMax) {
     return BadArgument(absl::StrCat("no master has term ", message.highest_term_seen()));
   }
   if (message.segments_size() > kMaxSegments) {
@@ -230,7 +228,7 @@ std::vector<SealedPart> NodeSession::Screen(
 
 bool NodeSession::IsPlausible(const v1::SealedPart& part) const {
   const Generation generation{part.generation()};
-  if (generation.value == 0 || generation.term().value > kMaxTerm) return false;
+  if (generation.value == 0 || generation.term() > kTermMax) return false;
   if (part.key().empty() || part.key().size() > kMaxKeyBytes) return false;
   if (part.parent().size() > kMaxKeyBytes || part.namespace_().size() > kMaxNamespaceBytes) {
     return false;
