@@ -88,7 +88,7 @@ void ElectionThread::SettleRaises() {
   for (Raise& raise : std::exchange(raises_, {})) {
     if (!leads) {
       std::move(raise.done)(ReignIsOver());
-    } else if (raise.at_least > kElectionTermMax) {
+    } else if (raise.at_least > kTermMax) {
       std::move(raise.done)(NoSuchTerm(raise.at_least));
     } else if (election_->term() >= raise.at_least) {
       std::move(raise.done)(absl::OkStatus());
