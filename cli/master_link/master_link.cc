@@ -68,6 +68,7 @@ class Round {
   // call could have taken longer.
   bool Take(const absl::Status& status, const std::string& address, bool is_cut_off,
             absl::Time now) {
+    if (IsAnswerOfLeader(status)) return false;
     if (ReasonOf(status) == ErrorReason::kNotLeader) {
       has_follower_ = true;
       tried_.push_back(absl::StrCat(address, " (follows)"));
@@ -85,8 +86,8 @@ class Round {
     return true;
   }
 
-  // When all were asked. gRPC's own words for a master that cannot be reached help nobody; a
-  // master's refusal (it has a reason) passes as it is.
+  // When all were asked. gRPC's own words for a master that cannot be reached help nobody; those of
+  // one that shuts down pass as they are.
   absl::Status Outcome() const {
     if (has_follower_) return NoMasterLeads(tried_);
     if (!refusal_.ok()) return refusal_;

@@ -398,21 +398,6 @@ TEST_F(RepairTest, WhatComesBackAsWellIsMoreThanWished) {
   EXPECT_EQ(pool.Status().totals.replicas_trimmed, 5u);
 }
 
-TEST_F(RepairTest, WhatIsTooManyGoesWhenTheOthersAreBack) {
-  Fill(1);
-  pool.Lose(Node(1));
-  pool.Settle();
-  ASSERT_THAT(pool.Holders("key0"), ElementsAre("n0", "n2"));
-  // The third one comes while another is away, and perhaps for good.
-  pool.Disconnect(Node(0));
-  pool.Connect(Node(1));
-  pool.Settle(absl::Seconds(1));
-  ASSERT_THAT(pool.Holders("key0"), SizeIs(3));
-  pool.Connect(Node(0));
-  pool.Settle();
-  EXPECT_THAT(pool.Holders("key0"), SizeIs(2));
-}
-
 TEST_F(RepairTest, AReplicaThatIsTooManyStaysWhileItIsLeased) {
   Fill(1);
   pool.Lose(Node(1));
@@ -458,6 +443,21 @@ TEST_F(RepairTest, TheNextMasterKnowsHowManyReplicasThereShallBe) {
   next.Lose(*next.nodes[0]);
   next.Settle();
   for (int i = 0; i < 10; ++i) EXPECT_THAT(next.Holders(Key(i)), SizeIs(2)) << i;
+}
+
+TEST_F(RepairTest, TheNextMasterKnowsItOfWhatWasShortWhenTheLastOneDied) {
+  pool.AddNodes(2, 100 * kBlock);
+  pool.PutSealed("key", 10, kTwice);
+  pool.Lose(*pool.nodes[1]);
+  CopyPool next({}, Term{8});
+  next.nodes.push_back(std::move(pool.nodes[0]));
+  next.nodes[0]->description.highest_term_seen = Term{7};
+  next.Connect(*next.nodes[0]);
+  next.Settle();
+  EXPECT_EQ(next.Status().short_objects, 1u);
+  next.AddNodes(1, 100 * kBlock);
+  next.Settle();
+  EXPECT_THAT(next.Holders("key"), SizeIs(2));
 }
 
 TEST_F(RepairTest, AYoungMasterWaitsForWhatIsOnItsWay) {

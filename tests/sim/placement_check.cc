@@ -181,7 +181,7 @@ std::string PlacementCheck::AtTheEnd(const master::Core& leader, absl::Time now,
   }
   for (const auto& [id, node] : nodes.by_id()) {
     if (!node.drain.has_value()) continue;
-    if (node.drain->is_done()) {
+    if (node.drain->is_done) {
       ++sum->drained_empty;
       continue;
     }

@@ -109,7 +109,10 @@ void SimMaster::Crash() {
 
 void SimMaster::On(uint64_t life, std::function<void()> what) {
   if (life != lives_ || !is_up()) return;
-  if (!is_paused_) return what();
+  if (!is_paused_) {
+    life_->reigns.Observe(Now());
+    return what();
+  }
   held_.push_back([this, life, what = std::move(what)] { On(life, what); });
 }
 
