@@ -1,7 +1,5 @@
 // Replicas that were lost are made again: which, where, in what order, and what may go wrong.
-#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "master/core/testing/copy_pool.h"
@@ -224,39 +222,6 @@ TEST_F(RepairTest, ACopyThatFailsIsTriedAgain) {
   }
   pool.Settle();
   EXPECT_THAT(pool.Holders("key0"), ElementsAre("n0", "n2"));
-}
-
-// As the target says it.
-absl::Status SourceFails(const CopyCommand& copy, absl::StatusCode code) {
-  return MakeError(code, ErrorReason::kChecksumMismatch, "damaged", {.node = copy.source.name});
-}
-
-TEST_F(RepairTest, WhatFailedForItsSourceIsReadFromAnother) {
-  pool.AddNodes(3, 100 * kBlock);
-  for (int i = 0; i < 20; ++i) pool.PutSealed(Key(i), kBlockPayload, {.replicas = 3});
-  pool.AddNodes(1, 100 * kBlock);
-  pool.Lose(Node(2));
-  std::map<std::string, std::string> bad;
-  while (bad.size() < 20) {
-    pool.Collect();
-    for (const CopyCommand& copy : std::exchange(pool.orders, {})) {
-      bad[copy.key] = copy.source.name;
-      pool.Answer(copy, SourceFails(copy, bad.size() % 2 == 0 ? absl::StatusCode::kDataLoss
-                                                              : absl::StatusCode::kNotFound));
-    }
-    pool.Advance(absl::Milliseconds(100));
-    pool.KeepAlive();
-  }
-  for (int second = 0; second < 8; ++second) {
-    pool.Collect();
-    for (const CopyCommand& copy : std::exchange(pool.orders, {})) {
-      EXPECT_NE(copy.source.name, bad[copy.key]);
-      pool.Answer(copy, pool.CarryOut(copy));
-    }
-    pool.Advance(absl::Seconds(1));
-    pool.KeepAlive();
-  }
-  EXPECT_EQ(pool.Ended(CopyEnd::kDone), 20u);
 }
 
 TEST_F(RepairTest, NoCopyGoesWhereTheGenerationIsStillToBeForgotten) {
