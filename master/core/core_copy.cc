@@ -35,6 +35,7 @@ ReplicaKeeper::Turned ReplicaKeeper::StartCopy(SlotIndex slot, const Stand& stan
   if (source == nullptr) return is_busy ? Turned::kBusy : Turned::kUnreadable;
   const Destination to = Place(slot, stand, *source, now, work);
   if (!to.placed.has_value()) return to.came_to;
+  if (search_.slot == slot) search_ = {};  // wherever the room came from
   ReplicaCopy copy{.slot = slot, .generation = core_.objects[slot].generation};
   for (size_t i = 0; i < source->parts.size(); ++i) {
     StoredPart part = (*to.placed)[i];
@@ -151,7 +152,6 @@ ReplicaKeeper::Destination ReplicaKeeper::MakeRoom(SlotIndex slot, const CopyReq
     CopyPlacement to = core_.placement.PlaceCopy(request);
     if (!to.placed.has_value()) continue;
     for (const StoredPart& part : *to.placed) pauses_.End(part.node, largest);
-    search_ = {};
     return {.placed = std::move(to.placed)};
   }
   if (search_.evictions > 0) {
