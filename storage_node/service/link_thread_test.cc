@@ -129,7 +129,9 @@ TEST_F(LinkThreadTest, TheLeaderThatIsNamedIsFollowed) {
   FakeMaster standby;
   standby.Refuse(leader.address());
   StartLink({standby.address()});
-  EXPECT_TRUE(leader.WaitFor(IsComplete));
+  // What it says of itself follows what it sends, and comes before what it sends in the next round.
+  EXPECT_TRUE(leader.WaitFor(
+      [](const v1::NodeMessage& message) { return message.heartbeat().sequence() == 2; }));
   EXPECT_EQ(thread_->Describe(), "live in term 2");
 }
 
