@@ -63,6 +63,31 @@ TEST(Lost, TheLastReplicaIsMissedWithItsReason) {
   EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
 }
 
+// Its node may have been away for longer than any copy takes, or the copy failed for the damage.
+TEST(Lost, AWholeReplicaOnANodeThatIsAwayComesBack) {
+  for (const bool is_written_anew : {false, true}) {
+    CopyPool pool;
+    pool.AddNodes(2, 100 * kBlock);
+    const Grant grant = pool.PutSealed("key", 10, {.replicas = 2});
+    pool.Lose(*pool.nodes[1]);
+    Damage(pool, "key", "n0");
+    pool.Advance(absl::ZeroDuration());
+    EXPECT_FALSE(pool.Get("key").status.ok());
+    EXPECT_EQ(pool.core.Why("", "key", pool.now)->state, "damaged");
+    pool.Collect();
+    Generation newest = grant.generation;
+    if (is_written_anew) newest = pool.PutSealed("key", 10).generation;
+    pool.Connect(*pool.nodes[1]);
+    pool.Settle();
+    const LocateOutcome found = pool.Get("key");
+    ASSERT_THAT(found.status, IsOk());
+    EXPECT_EQ(found.location.generation, newest);
+    pool.ExpectReadable("key");
+    // What was owed to the node whose bytes were damaged is not owed by the other one.
+    EXPECT_THAT(pool.nodes[1]->Inventory(), testing::SizeIs(is_written_anew ? 0 : 1));
+  }
+}
+
 TEST(Lost, TheOtherPartsOfItAreForgotten) {
   CopyPool pool({.stripe_bytes = 4 * kBlock});
   pool.AddNodes(3, 100 * kBlock);
