@@ -8,6 +8,7 @@
 #include "common/random.h"
 #include "master/core/copy_pacer.h"
 #include "master/core/copy_table.h"
+#include "master/core/doubted_sources.h"
 #include "master/core/eviction_pauses.h"
 #include "master/core/heat.h"
 #include "master/core/lost_parts.h"
@@ -73,6 +74,16 @@ TEST(CopyPacer, ANodeHasSoManyPartsInFlight) {
   EXPECT_EQ(pacer.InFlight(1), 1u);
 }
 
+TEST(CopyPacer, AllPartsOfACopyHaveToFitIntoWhatANodeHolds) {
+  CopyPacer pacer(1 << 30, 64);
+  EXPECT_TRUE(pacer.HasRoom(1, kStart, kMaxPartsPerReplica));
+  pacer.Begin(1, 10);
+  EXPECT_FALSE(pacer.HasRoom(1, kStart, kMaxPartsPerReplica));
+  EXPECT_TRUE(pacer.HasRoom(1, kStart, 100)) << "more than are begun one by one";
+  for (int i = 0; i < 63; ++i) pacer.Begin(1, 10);
+  EXPECT_FALSE(pacer.HasRoom(1, kStart));
+}
+
 TEST(CopyPacer, BytesGoAtTheRateHoweverLargeTheyAre) {
   CopyPacer pacer(1000, 100);
   ASSERT_TRUE(pacer.HasRoom(1, kStart));
@@ -88,6 +99,31 @@ TEST(CopyPacer, BytesGoAtTheRateHoweverLargeTheyAre) {
     taken += 10;
   }
   EXPECT_EQ(taken, 100u);
+}
+
+TEST(DoubtedSources, AreThoseOfOneGenerationForAWhile) {
+  DoubtedSources doubted(absl::Seconds(2));
+  doubted.Add(1, Generation{7}, 3, kStart);
+  EXPECT_TRUE(doubted.Contains(1, Generation{7}, 3, kStart + absl::Seconds(1)));
+  EXPECT_FALSE(doubted.Contains(1, Generation{8}, 3, kStart));
+  EXPECT_FALSE(doubted.Contains(1, Generation{7}, 4, kStart));
+  EXPECT_FALSE(doubted.Contains(1, Generation{7}, 3, kStart + absl::Seconds(2)));
+  // A renewed one lasts as long as a new one.
+  doubted.Add(1, Generation{7}, 3, kStart + absl::Seconds(1));
+  doubted.Add(2, Generation{7}, 3, kStart + absl::Seconds(2));
+  EXPECT_TRUE(doubted.Contains(1, Generation{7}, 3, kStart + absl::Seconds(2)));
+  doubted.Add(3, Generation{7}, 3, kStart + absl::Seconds(9));
+  EXPECT_EQ(doubted.size(), 1u);
+}
+
+TEST(DoubtedSources, TheOldestIsForgottenForANewOne) {
+  DoubtedSources doubted(absl::Seconds(2));
+  for (SlotIndex slot = 0; slot <= DoubtedSources::kMax; ++slot) {
+    doubted.Add(slot, Generation{7}, 3, kStart);
+  }
+  EXPECT_EQ(doubted.size(), DoubtedSources::kMax);
+  EXPECT_FALSE(doubted.Contains(0, Generation{7}, 3, kStart));
+  EXPECT_TRUE(doubted.Contains(1, Generation{7}, 3, kStart));
 }
 
 TEST(EvictionPauses, GrowWithEachSearchInVain) {

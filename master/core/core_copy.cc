@@ -16,15 +16,6 @@ constexpr uint32_t kEvictionsPerSearch = 1024;
 constexpr uint64_t kBytesPerSearch = 4;
 constexpr uint64_t kBytesTherePerSearch = 2;
 
-NodeAddress AddressOf(const NodeRecord& node) {
-  return NodeAddress{.node = node.id,
-                     .name = node.description.name,
-                     .incarnation = node.description.incarnation,
-                     .host_id = node.description.host_id,
-                     .tcp_address = node.description.tcp_address,
-                     .shm_path = node.description.shm_path};
-}
-
 Extent ExtentOf(const StoredPart& part) {
   return Extent{SegmentId{part.segment}, part.offset, part.length};
 }
@@ -98,7 +89,9 @@ ReplicaKeeper::Destination ReplicaKeeper::Place(SlotIndex slot, const Stand& sta
                           dead.generation <= node.given_up_to;
     if (is_holder || node.description.wire_minor < kCopyMinor) return Fit::kNo;
     was_owing = was_owing || is_owing;
-    return !is_owing && pacer_.HasRoom(index, now) ? Fit::kYes : Fit::kBusy;
+    // All of them may come to this one.
+    const bool has_room = pacer_.HasRoom(index, now, source.parts.size());
+    return !is_owing && has_room ? Fit::kYes : Fit::kBusy;
   };
   CopyRequest request{.like = source.parts, .others = staying, .fit = fit, .now = now};
   const auto turned = [&](CopyBar bar) {
@@ -188,7 +181,7 @@ void ReplicaKeeper::Command(const ReplicaCopy& copy, const ReplicaView& source,
     command.replica_index = replica_index;
     command.replicas = object.wished();
     command.claim = part.claim;
-    command.source = AddressOf(core_.nodes[part.from]);
+    command.source = core_.nodes[part.from].address();
     command.source_extent = ExtentOf(source.parts[i]);
     command.timeout = copy.deadline - core_.last_now;
     commands_.push_back(std::move(command));
@@ -224,6 +217,7 @@ bool ReplicaKeeper::TakeResult(const NodeRecord& node, uint64_t command_id,
   } else if (!part->is_sealed) {
     // Bytes that somebody still looks at are given to nobody else meanwhile.
     const bool is_pinned = ReasonOf(status) == ErrorReason::kBytesPinned;
+    DoubtSource(copy, *part, status);
     Cancel(*slot, CopyEnd::kFailed,
            is_pinned ? now + options_.condemn_duration : absl::InfinitePast());
   }
@@ -233,12 +227,22 @@ bool ReplicaKeeper::TakeResult(const NodeRecord& node, uint64_t command_id,
   return true;
 }
 
+void ReplicaKeeper::DoubtSource(const ReplicaCopy& copy, const CopyPart& part,
+                                const absl::Status& status) {
+  // That it cannot be reached from there is another matter, and may be over soon.
+  const bool is_bad = absl::IsDataLoss(status) || absl::IsNotFound(status);
+  const std::string named = DetailOf(status).value_or(ErrorDetail{}).node;
+  if (!is_bad || named != core_.nodes[part.from].description.name) return;
+  doubted_.Add(copy.slot, copy.generation, part.from, core_.last_now);
+}
+
 void ReplicaKeeper::Complete(SlotIndex slot) {
   const ReplicaCopy copy = copies_.Take(slot);
   StoredParts parts;
   for (const CopyPart& part : copy.parts) {
     pacer_.End(part.from);
     pacer_.End(part.to.node);
+    doubted_.Remove(slot, part.to.node);
     core_.Uncharge(core_.nodes[part.to.node], ByteUse::kGranted, part.to.length);
     parts.push_back(part.to);
   }

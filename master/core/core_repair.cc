@@ -15,6 +15,8 @@ constexpr uint32_t kTurnsInVain = 64;
 constexpr uint32_t kWokenPerTick = 64;
 // Between two times that something is evicted for a copy in vain: of copy_retry.
 constexpr int kLongestPause = 64;
+// Nothing is read for a copy from where it was damaged or missing: of copy_retry.
+constexpr int kDoubtFor = 12;
 
 }  // namespace
 
@@ -23,7 +25,8 @@ ReplicaKeeper::ReplicaKeeper(CoreState& core, const CoreOptions& options)
       options_(options),
       heat_(options.hot_reads, options.hot_window),
       pacer_(options.copy_bandwidth, options.copies_per_node),
-      pauses_(options.copy_retry, kLongestPause * options.copy_retry) {}
+      pauses_(options.copy_retry, kLongestPause * options.copy_retry),
+      doubted_(kDoubtFor * options.copy_retry) {}
 
 absl::Duration ReplicaKeeper::Age() const { return core_.last_now - core_.started; }
 
@@ -79,8 +82,10 @@ ReplicaKeeper::Stand ReplicaKeeper::Look(SlotIndex slot) const {
     }
     ReplicaView& replica = stand.replicas.back();
     const NodeRecord& node = core_.nodes[part.node];
-    replica.is_readable = replica.is_readable && node.is_up();
-    replica.is_sure = replica.is_sure && IsSure(slot, part);
+    const bool is_doubted =
+        doubted_.Contains(slot, core_.objects[slot].generation, part.node, core_.last_now);
+    replica.is_readable = replica.is_readable && node.is_up() && !is_doubted;
+    replica.is_sure = replica.is_sure && IsSure(slot, part) && !is_doubted;
     replica.is_leaving = replica.is_leaving || node.is_draining;
     replica.parts.push_back(part);
   });

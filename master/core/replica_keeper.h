@@ -23,6 +23,7 @@
 #include "master/core/copy_pacer.h"
 #include "master/core/copy_table.h"
 #include "master/core/debt_table.h"
+#include "master/core/doubted_sources.h"
 #include "master/core/drain_table.h"
 #include "master/core/eviction_pauses.h"
 #include "master/core/heat.h"
@@ -149,6 +150,8 @@ class ReplicaKeeper {
                        bool is_extra, uint32_t* work);
   void Command(const ReplicaCopy& copy, const ReplicaView& source, uint32_t replica_index);
   void Complete(SlotIndex slot);
+  // The copy failed for what its source has, or has not.
+  void DoubtSource(const ReplicaCopy& copy, const CopyPart& part, const absl::Status& status);
   void Cancel(SlotIndex slot, CopyEnd end, absl::Time rest_until = absl::InfinitePast());
 
   // --- core_hot.cc
@@ -169,6 +172,7 @@ class ReplicaKeeper {
   DrainTable drains_;
   std::vector<CopyCommand> commands_;
   EvictionPauses pauses_;
+  DoubtedSources doubted_;
   RoomSearch search_;
   uint64_t short_objects_ = 0;
   HotTable hot_;
