@@ -124,15 +124,15 @@ void EtcdMetaStore::WaitToRetry(int attempt, absl::Time deadline) const {
   const absl::Duration backoff =
       std::min(kRetryMax, kRetryMin * (int64_t{1} << std::min(attempt, 10)));
   absl::Mutex mutex;
-  SteadyCondVar changed;
+  SteadyCondVar cancels;
   bool is_cancelled = false;
   const CancelCallback on_cancel = options_.cancel.OnCancel([&] {
     absl::MutexLock lock(&mutex);
     is_cancelled = true;
-    changed.Signal();
+    cancels.Signal();
   });
   absl::MutexLock lock(&mutex);
-  changed.Await(&mutex, std::clamp(deadline - clock_.Now(), absl::ZeroDuration(), backoff),
+  cancels.Await(&mutex, std::clamp(deadline - clock_.Now(), absl::ZeroDuration(), backoff),
                 [&] { return is_cancelled; });
 }
 
