@@ -367,7 +367,8 @@ uint32_t CoreState::DropReplicas(SlotIndex slot, Goes goes) {
     if (is_live) {
       namespaces[objects[slot].name_space].live_bytes -= ExtentAllocator::Rounded(part.length);
     }
-    if (nodes[part.node].is_usable()) {
+    // Also while its inventory comes: it may have been named there before.
+    if (nodes[part.node].is_up()) {
       Disown(slot, part.node);
     } else {
       objects[slot].is_scattered = true;  // what the node brings back may be welcome

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "master/core/testing/core_fixture.h"
+#include "master/core/testing/copy_pool.h"
 #include "master/core/testing/old_parts.h"
 
 namespace moonpool::master {
@@ -340,6 +340,43 @@ TEST(Return, WhatWasRemovedBeforeItsNodeCameIsNotFoundLaterEither) {
   pool.Complete(n1);
   EXPECT_FALSE(pool.Exists("a").ok());
   EXPECT_THAT(pool.Exists("b"), IsOk());
+}
+
+// It has named it, and will not do so again.
+TEST(Return, WhatIsDroppedWhileItsNodeReportsIsForgottenThere) {
+  CoreFixture pool;
+  const NodeHandle n1 = pool.AddNode("n1", 10 * kBlock);
+  pool.AddNode("n2", 10 * kBlock);
+  const Grant grant = pool.Grab("key", 10, {.replicas = 2, .min_replicas = 1});
+  const NodeHandle back = pool.Register(n1.description);
+  pool.Inventory(back, CoreFixture::Sealed("key", 10, grant, n1.id));
+  const uint32_t failed = grant.replicas[0].parts[0].node == n1.id ? 0 : 1;
+  ASSERT_THAT(pool.Commit(grant, {failed}), IsOk());
+  pool.Complete(back);
+  EXPECT_TRUE(Names(pool.TakeFrees(), n1.id, grant.generation));
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
+TEST(Return, OneTooManyGoesWhenThoseThatWereAwayAreBack) {
+  CopyPool pool;
+  pool.AddNodes(3, 100 * kBlock);
+  pool.PutSealed("key", 10, {.replicas = 2});
+  FakeNode& lost = *pool.NodeOf(pool.Get("key").location.replicas[0].parts[0].node);
+  pool.Lose(lost);
+  pool.Settle();
+  ASSERT_THAT(pool.Holders("key"), testing::SizeIs(2));
+  pool.Connect(lost);
+  ASSERT_THAT(pool.Holders("key"), testing::SizeIs(3));
+  for (const auto& node : pool.nodes) {
+    if (node.get() != &lost) pool.Disconnect(*node);
+  }
+  pool.Advance(absl::Seconds(1));
+  EXPECT_THAT(pool.Holders("key"), testing::SizeIs(3)) << "any of the others may be lost";
+  for (const auto& node : pool.nodes) {
+    if (node.get() != &lost) pool.Connect(*node);
+  }
+  pool.Settle();
+  EXPECT_THAT(pool.Holders("key"), testing::SizeIs(2));
 }
 
 }  // namespace
