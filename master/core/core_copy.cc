@@ -40,6 +40,7 @@ ReplicaKeeper::Turned ReplicaKeeper::StartCopy(SlotIndex slot, const Stand& stan
   for (size_t i = 0; i < source->parts.size(); ++i) {
     StoredPart part = (*to.placed)[i];
     part.replica = number;
+    part.cut = source->parts[i].cut;
     core_.Charge(core_.nodes[part.node], ByteUse::kGranted, part.length);
     pacer_.Begin(part.node, part.length);
     pacer_.Begin(source->parts[i].node, part.length);
@@ -49,7 +50,10 @@ ReplicaKeeper::Turned ReplicaKeeper::StartCopy(SlotIndex slot, const Stand& stan
   const double seconds = 8.0 * static_cast<double>(copy.bytes()) /
                          static_cast<double>(std::max<uint64_t>(options_.copy_bandwidth, 1));
   copy.deadline = now + options_.copy_timeout + absl::Seconds(seconds);
-  Command(copy, *source, number);
+  // What is recorded. Where there are several parts a master to come puts together those of one
+  // number, and some may be left anywhere of a replica that is gone: so a number stands for one
+  // cut, for ever.
+  Command(copy, *source, copy.parts.size() > 1 ? source->parts[0].cut : number);
   ++core_.totals.copies_started;
   copies_.Start(std::move(copy));
   return Turned::kDone;

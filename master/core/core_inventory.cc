@@ -31,7 +31,8 @@ StoredPart ToStored(const ReportedPart& part) {
                     .length = part.sealed->extent.length,
                     .node = part.node,
                     .segment = static_cast<uint16_t>(part.sealed->extent.segment.value),
-                    .replica = static_cast<uint8_t>(part.sealed->replica_index)};
+                    .replica = static_cast<uint8_t>(part.sealed->replica_index),
+                    .cut = static_cast<uint8_t>(part.sealed->replica_index)};
 }
 
 // Replicas beside the first that the object's writer asked for.
@@ -235,7 +236,7 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
 void CoreState::CollectPart(const ReportedPart& part) {
   const SealedPart& sealed = *part.sealed;
   const PartialTable::Id id{part.key_hash, sealed.generation};
-  PartialObject* object = partials.Find(id);
+  const PartialObject* object = partials.Find(id);
   if (object == nullptr) {
     if (partials.size() >= options.max_partial_objects) return Decline(part, part.node);
     object = &partials.Add(id, PartialObject{.name_space = part.name_space,
@@ -249,17 +250,14 @@ void CoreState::CollectPart(const ReportedPart& part) {
   const bool is_other = object->name_space != part.name_space || object->key != sealed.key ||
                         object->size_bytes != sealed.object_bytes;
   // Parts whose incarnation is gone are no parts any more.
-  std::erase_if(object->parts, [&](const PartialPart& known) {
+  partials.EraseParts(id, [&](const PartialPart& known) {
     const NodeRecord* holder = nodes.Find(known.node);
     if (holder != nullptr && holder->state != NodeState::kRetired) return false;
     ReleasePartial(known);
     return true;
   });
-  const bool is_known =
-      std::any_of(object->parts.begin(), object->parts.end(), [&](const PartialPart& known) {
-        return known.part.replica == stored.replica && known.part_index == sealed.part_index;
-      });
-  if (is_other || is_known ||
+  const bool is_full = object->parts.size() >= kMaxReplicas * kMaxPartsPerReplica;
+  if (is_other || is_full ||
       !node.segments[stored.segment].allocator.Reserve(stored.offset, stored.length)) {
     const bool is_holder = std::any_of(object->parts.begin(), object->parts.end(),
                                        [&](const PartialPart& p) { return p.node == node.id; });
@@ -267,15 +265,17 @@ void CoreState::CollectPart(const ReportedPart& part) {
     return;
   }
   Charge(node, ByteUse::kPartial, stored.length);
-  object->parts.push_back(PartialPart{.node = node.id,
-                                      .part = stored,
-                                      .part_index = sealed.part_index,
-                                      .part_count = sealed.part_count});
-  StoredParts complete = object->CompleteReplica(stored.replica);
+  partials.AddPart(id, PartialPart{.node = node.id,
+                                   .part = stored,
+                                   .part_index = sealed.part_index,
+                                   .part_count = sealed.part_count});
+  StoredParts complete = object->CompleteReplica(stored.replica, sealed.part_count);
   if (complete.empty()) return;
   PartialObject whole = partials.Take(id);
-  std::erase_if(whole.parts,
-                [&](const PartialPart& p) { return p.part.replica == stored.replica; });
+  std::erase_if(whole.parts, [&](const PartialPart& p) {
+    return std::any_of(complete.begin(), complete.end(),
+                       [&](const StoredPart& taken) { return SamePlace(taken, p.part); });
+  });
   for (const StoredPart& each : complete) {
     Uncharge(nodes[each.node], ByteUse::kPartial, each.length);
   }
@@ -295,6 +295,7 @@ bool CoreState::Adopt(const ReportedPart& part, const PartialObject& object, Sto
   const Generation generation = part.sealed->generation;
   SlotIndex slot = objects.Find(part.key_hash, part.name_space, object.key);
   if (slot != kNoSlot && objects.FindGeneration(slot, generation) != nullptr) {
+    WishAsFound(slot, part, parts);
     return AddReplica(slot, std::move(parts));
   }
   if (slot != kNoSlot && objects[slot].state != ObjectState::kAbsent) {
@@ -333,6 +334,13 @@ void CoreState::WishAsReported(SlotIndex slot, const ReportedPart& part) {
   if (!object.is_adopted || more <= object.more_wished) return;
   object.more_wished = more & 7;
   keeper.Weigh(slot);
+}
+
+void CoreState::WishAsFound(SlotIndex slot, const ReportedPart& part, const StoredParts& parts) {
+  ObjectSlot& object = objects[slot];
+  if (!object.is_adopted || parts.size() == 1 || nodes[part.node].is_met) return;
+  const uint32_t have = ReplicaCount(slot);
+  if (have < kMaxReplicas) object.more_wished = std::max<uint32_t>(object.more_wished, have) & 7;
 }
 
 void CoreState::NoteSeen(SlotIndex slot, const StoredPart& part) {
@@ -409,10 +417,10 @@ void CoreState::DropPartial(const PartialTable::Id& id) {
 
 void CoreState::DropPartialAt(NodeId node, const Debt& debt) {
   const PartialTable::Id id{debt.key_hash, debt.generation};
-  PartialObject* const object = partials.Find(id);
+  const PartialObject* const object = partials.Find(id);
   if (object == nullptr) return;
   const ReleaseRule rule{.all_until = std::max(debts.HeldUntil(debt), HeldUntil(debt.generation))};
-  const size_t dropped = std::erase_if(object->parts, [&](const PartialPart& part) {
+  const size_t dropped = partials.EraseParts(id, [&](const PartialPart& part) {
     if (part.node != node) return false;
     ReleasePartial(part, rule);
     return true;

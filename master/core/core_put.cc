@@ -153,7 +153,7 @@ absl::Status CoreState::OpenGrantFor(const PutContext& put, SlotIndex slot, cons
   StoredParts parts;
   for (size_t i = 0; i < placed->size(); ++i) {
     for (StoredPart& part : (*placed)[i]) {
-      part.replica = static_cast<uint8_t>(i);
+      part.replica = part.cut = static_cast<uint8_t>(i);
       parts.push_back(part);
     }
   }

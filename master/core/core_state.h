@@ -251,6 +251,9 @@ struct CoreState {
   // What an older master granted had at least as many replicas as the highest number says. No more
   // is known of the wish of its writer.
   void WishAsReported(SlotIndex slot, const ReportedPart& part);
+  // Numbers of replicas with several parts tell their cuts, so those are counted as well: these
+  // parts, which a node brings for the first time, are one more.
+  void WishAsFound(SlotIndex slot, const ReportedPart& part, const StoredParts& parts);
   // The part's node has named it since it came back; all parts of the object that it is to have.
   void NoteSeen(SlotIndex slot, const StoredPart& part);
   void NotePlace(const StoredPart& part);

@@ -69,6 +69,9 @@ struct StoredPart {
   NodeIndex node = 0;
   uint16_t segment = 0;
   uint8_t replica = 0;
+  // The replica number under which its node has recorded it. Of a replica of several parts it tells
+  // how the object was cut: equal numbers, equal cuts.
+  uint8_t cut = 0;
 };
 // Replica by replica, in object order within each.
 using StoredParts = absl::InlinedVector<StoredPart, 2>;

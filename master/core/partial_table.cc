@@ -1,34 +1,33 @@
 #include "master/core/partial_table.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace moonpool::master {
 
-StoredParts PartialObject::CompleteReplica(uint8_t replica) const {
-  std::vector<const PartialPart*> found;
+StoredParts PartialObject::CompleteReplica(uint8_t replica, uint32_t part_count) const {
+  std::vector<const PartialPart*> by_index(part_count);
+  uint32_t found = 0;
   for (const PartialPart& part : parts) {
-    if (part.part.replica == replica) found.push_back(&part);
+    if (part.part.replica != replica || part.part_count != part_count) continue;
+    if (std::exchange(by_index[part.part_index], &part) == nullptr) ++found;
   }
-  if (found.empty() || found.size() != found.front()->part_count) return {};
-  std::sort(found.begin(), found.end(), [](const PartialPart* a, const PartialPart* b) {
-    return a->part_index < b->part_index;
-  });
+  if (found < part_count) return {};
   StoredParts complete;
   uint64_t payload = 0;
-  for (size_t i = 0; i < found.size(); ++i) {
-    if (found[i]->part_index != i) return {};
-    payload += found[i]->part.length - kPartHeaderBytes;
-    complete.push_back(found[i]->part);
+  for (const PartialPart* const part : by_index) {
+    payload += part->part.length - kPartHeaderBytes;
+    complete.push_back(part->part);
   }
   return payload == size_bytes ? complete : StoredParts{};
 }
 
-PartialObject* PartialTable::Find(const Id& id) {
+const PartialObject* PartialTable::Find(const Id& id) const {
   const auto object = objects_.find(id);
   return object == objects_.end() ? nullptr : &object->second;
 }
 
-PartialObject& PartialTable::Add(const Id& id, PartialObject object) {
+const PartialObject& PartialTable::Add(const Id& id, PartialObject object) {
+  for (const PartialPart& part : object.parts) by_place_.emplace(PlaceOf(part), id);
   by_time_.emplace(object.expires, id);
   return objects_.emplace(id, std::move(object)).first->second;
 }
@@ -36,9 +35,22 @@ PartialObject& PartialTable::Add(const Id& id, PartialObject object) {
 PartialObject PartialTable::Take(const Id& id) {
   const auto found = objects_.find(id);
   PartialObject object = std::move(found->second);
+  for (const PartialPart& part : object.parts) by_place_.erase(PlaceOf(part));
   by_time_.erase({object.expires, id});
   objects_.erase(found);
   return object;
+}
+
+void PartialTable::AddPart(const Id& id, const PartialPart& part) {
+  objects_.at(id).parts.push_back(part);
+  by_place_.emplace(PlaceOf(part), id);
+}
+
+std::optional<PartialTable::Id> PartialTable::At(NodeId node, uint32_t segment,
+                                                 uint64_t offset) const {
+  const auto id = by_place_.find(Place{node.value, segment, offset});
+  if (id == by_place_.end()) return std::nullopt;
+  return id->second;
 }
 
 std::optional<PartialTable::Id> PartialTable::FirstOf(uint64_t key_hash) const {

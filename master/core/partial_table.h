@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "common/types.h"
 #include "master/core/object_table.h"
@@ -18,7 +20,7 @@ namespace moonpool::master {
 
 struct PartialPart {
   NodeId node = {};
-  StoredPart part = {};  // with the replica number that the node reported
+  StoredPart part = {};  // with the replica number that the node reported; it may be there twice
   uint32_t part_index = 0;
   uint32_t part_count = 0;  // of this replica: each may be cut in its own way
 };
@@ -31,8 +33,9 @@ struct PartialObject {
   absl::Time expires = {};
   std::vector<PartialPart> parts = {};
 
-  // The parts of this replica in object order when all are there; else empty.
-  StoredParts CompleteReplica(uint8_t replica) const;
+  // One part of each index, in object order, of those with this number that are cut into as many
+  // parts; empty when some are missing.
+  StoredParts CompleteReplica(uint8_t replica, uint32_t part_count) const;
 };
 
 class PartialTable {
@@ -44,9 +47,16 @@ class PartialTable {
   };
 
   // nullptr when unknown.
-  PartialObject* Find(const Id& id);
-  PartialObject& Add(const Id& id, PartialObject object);
+  const PartialObject* Find(const Id& id) const;
+  const PartialObject& Add(const Id& id, PartialObject object);
   PartialObject Take(const Id& id);
+  // Nothing else stands where the part does.
+  void AddPart(const Id& id, const PartialPart& part);
+  // Those of which gone(part) is true; how many.
+  template <typename Gone>
+  size_t EraseParts(const Id& id, Gone gone);
+  // What waits with a part there.
+  std::optional<Id> At(NodeId node, uint32_t segment, uint64_t offset) const;
   // The oldest generation under this hash.
   std::optional<Id> FirstOf(uint64_t key_hash) const;
   std::optional<Id> Due(absl::Time now) const;
@@ -55,8 +65,23 @@ class PartialTable {
   const absl::btree_map<Id, PartialObject>& objects() const { return objects_; }
 
  private:
+  using Place = std::tuple<uint32_t, uint32_t, uint64_t>;  // node, segment, offset
+  static Place PlaceOf(const PartialPart& part) {
+    return {part.node.value, part.part.segment, part.part.offset};
+  }
+
   absl::btree_map<Id, PartialObject> objects_ = {};
   absl::btree_set<std::pair<absl::Time, Id>> by_time_ = {};
+  absl::flat_hash_map<Place, Id> by_place_ = {};  // never iterated
 };
+
+template <typename Gone>
+size_t PartialTable::EraseParts(const Id& id, Gone gone) {
+  return std::erase_if(objects_.at(id).parts, [&](const PartialPart& part) {
+    if (!gone(part)) return false;
+    by_place_.erase(PlaceOf(part));
+    return true;
+  });
+}
 
 }  // namespace moonpool::master

@@ -114,7 +114,7 @@ TEST_F(RepairTest, PartsAreCopiedAsTheyAreCut) {
     EXPECT_EQ(striped.orders[i].part_index, i);
     EXPECT_EQ(striped.orders[i].part_count, 3u);
     EXPECT_EQ(striped.orders[i].extent.length, striped.orders[i].source_extent.length);
-    EXPECT_EQ(striped.orders[i].replica_index, 0u) << "the number that was lost";
+    EXPECT_EQ(striped.orders[i].replica_index, 1u) << "its source's, which is cut the same way";
   }
   striped.Settle();
   EXPECT_EQ(striped.Status().short_objects, 0u);

@@ -18,6 +18,7 @@
 #include "master/core/namespace_table.h"
 #include "master/core/obituary.h"
 #include "master/core/object_table.h"
+#include "master/core/partial_table.h"
 
 namespace moonpool::master {
 namespace {
@@ -291,6 +292,41 @@ TEST(NamespaceTable, NamesAndTheirNumberAreBounded) {
   EXPECT_TRUE(table.Open("a", "f").ok());
   EXPECT_THAT(table.Open("b", "f"),
               Fails(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached));
+}
+
+PartialPart HalfAt(uint32_t node, uint64_t offset, uint32_t part_index, uint8_t replica = 0) {
+  return {.node = NodeId{node},
+          .part = {.offset = offset, .length = 5 + kPartHeaderBytes, .replica = replica},
+          .part_index = part_index,
+          .part_count = 2};
+}
+
+TEST(PartialTable, AReplicaIsPutTogetherOfPartsWithItsNumber) {
+  PartialTable table;
+  const PartialTable::Id id{1, Generation{1}};
+  const PartialObject& object = table.Add(id, {.size_bytes = 10, .parts = {HalfAt(1, 0, 0)}});
+  table.AddPart(id, HalfAt(2, 0, 1, 1));
+  EXPECT_TRUE(object.CompleteReplica(0, 2).empty());
+  table.AddPart(id, HalfAt(3, 0, 0));
+  EXPECT_TRUE(object.CompleteReplica(0, 2).empty()) << "the first half, twice";
+  table.AddPart(id, HalfAt(3, 128, 1));
+  EXPECT_EQ(object.CompleteReplica(0, 2).size(), 2u);
+  EXPECT_TRUE(object.CompleteReplica(0, 3).empty());
+}
+
+TEST(PartialTable, PartsAreFoundByTheirPlaceAsLongAsTheyAreThere) {
+  PartialTable table;
+  const PartialTable::Id id{1, Generation{1}};
+  table.Add(id, {.size_bytes = 10, .parts = {HalfAt(1, 0, 0)}});
+  table.AddPart(id, HalfAt(2, 64, 1));
+  EXPECT_EQ(table.At(NodeId{1}, 0, 0), id);
+  EXPECT_EQ(table.At(NodeId{1}, 0, 64), std::nullopt);
+  EXPECT_EQ(table.At(NodeId{2}, 0, 64), id);
+  EXPECT_EQ(table.EraseParts(id, [](const PartialPart& part) { return part.node == NodeId{2}; }),
+            1u);
+  EXPECT_EQ(table.At(NodeId{2}, 0, 64), std::nullopt);
+  table.Take(id);
+  EXPECT_EQ(table.At(NodeId{1}, 0, 0), std::nullopt);
 }
 
 }  // namespace
