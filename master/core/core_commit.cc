@@ -77,6 +77,7 @@ absl::Status CoreState::Commit(SlotIndex slot, absl::Span<const uint32_t> failed
         absl::StrCat(left, " replicas were written; at least ", min_replicas, " were asked for"),
         {.hint = "start the put again; it will be placed anew"});
   }
+  NoteUnproven(slot, now);
   grants.Close(slot);
   MakeLive(slot, now);
   ++totals.puts_committed;
@@ -89,7 +90,11 @@ bool CoreState::CommitSealed(SlotIndex slot, uint32_t enough, absl::Time now) {
   uint16_t sealed[kMaxReplicas] = {};
   objects.ForEachPart(slot, [&](const StoredPart& part) {
     const SealMark mark{.replica = part.replica, .part = parts[part.replica]++};
-    if (grants.IsSealed(slot, mark)) ++sealed[part.replica];
+    const SessionId reported = grants.SealedIn(slot, mark);
+    if (reported == SessionId{}) return;
+    // Where a later inventory is complete it would have named it again.
+    const NodeRecord& node = nodes[part.node];
+    if (reported == node.session || !node.is_usable()) ++sealed[part.replica];
   });
   std::vector<uint32_t> unsealed;
   uint32_t complete = 0;

@@ -137,6 +137,7 @@ void CoreState::TakeUp(const ReportedPart& reported) {
       is_known = is_known || SamePlace(stored, ToStored(part));
     });
     if (is_known) NoteSeen(slot, ToStored(part));
+    if (is_known && node.unproven != nullptr) node.unproven->Prove(ToStored(part));
     if (objects[slot].state == ObjectState::kGranted) {
       // Of a replica that the grant has lost, since its node was away.
       is_known ? ReportOfGrant(slot, part) : Disown(slot, part.node);
@@ -169,7 +170,8 @@ void CoreState::ReportOfGrant(SlotIndex slot, const ReportedPart& part) {
   uint16_t parts[kMaxReplicas] = {};
   objects.ForEachPart(slot, [&](const StoredPart& stored) {
     const SealMark mark{.replica = stored.replica, .part = parts[stored.replica]++};
-    if (SamePlace(stored, ToStored(part))) grants.MarkSealed(slot, mark);
+    if (!SamePlace(stored, ToStored(part))) return;
+    grants.MarkSealed(slot, mark, nodes[part.node].session);
   });
   CommitSealed(slot, ReplicaCount(slot), part.now);
 }

@@ -1,5 +1,6 @@
 // Parts that nodes have found damaged: as much of an object is gone as with a node that is lost.
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "master/core/core.h"
@@ -14,7 +15,7 @@ void Core::PartsLost(NodeId node, SessionId session, absl::Span<const LostPart> 
   if (record == nullptr) return;
   s.totals.parts_damaged += parts.size();
   if (record->lost == nullptr) record->lost = std::make_unique<LostParts>();
-  if (record->lost->Add(parts)) return s.ForgetUnlisted(*record);
+  if (record->lost->Add(parts)) return s.ForgetUnlisted(*record, parts);
   // Its inventory tells what is left.
   s.to_register.push_back(node);
   s.CloseSession(*record, now);
@@ -22,17 +23,43 @@ void Core::PartsLost(NodeId node, SessionId session, absl::Span<const LostPart> 
   ++s.changes;
 }
 
-void CoreState::ForgetUnlisted(const NodeRecord& node) {
+void CoreState::ForgetUnlisted(const NodeRecord& node, absl::Span<const LostPart> parts) {
   keeper.PartsLost(node);
-  std::vector<Debt> broken;
-  for (const auto& [id, object] : partials.objects()) {
-    for (const PartialPart& held : object.parts) {
-      const bool is_lost = held.node == node.id &&
-                           node.lost->IsNew(held.part.segment, held.part.offset, id.generation);
-      if (is_lost) broken.push_back({id.key_hash, id.generation});
-    }
+  for (const LostPart& lost : parts) {
+    const auto id = partials.At(node.id, lost.extent.segment.value, lost.extent.offset);
+    if (!id.has_value() || id->generation != lost.generation) continue;
+    DropPartialAt(node.id, {id->key_hash, id->generation});
   }
-  for (const Debt& debt : broken) DropPartialAt(node.id, debt);
+}
+
+void CoreState::NoteUnproven(SlotIndex slot, absl::Time now) {
+  uint16_t parts[kMaxReplicas] = {};
+  objects.ForEachPart(slot, [&](const StoredPart& part) {
+    const SealMark mark{.replica = part.replica, .part = parts[part.replica]++};
+    NodeRecord& node = nodes[part.node];
+    const Generation generation = objects[slot].generation;
+    const bool is_proven =
+        generation > node.granted_before || grants.SealedIn(slot, mark) == node.session;
+    if (!node.is_up() || is_proven) return;
+    if (node.unproven == nullptr) node.unproven = std::make_unique<UnprovenParts>();
+    node.unproven->Add(part, {slot, generation}, now + options.partial_timeout);
+  });
+}
+
+void CoreState::LoseUnproven(NodeRecord& node, absl::Time now, uint32_t* work) {
+  while (*work > 0 && node.unproven != nullptr) {
+    const std::optional<UnprovenParts::Due> due = node.unproven->TakeDue(now);
+    if (!due.has_value()) return;
+    --*work;
+    const auto& [slot, generation] = due->owner;
+    if (objects.FindGeneration(slot, generation) == nullptr) continue;
+    bool is_there = false;
+    objects.ForEachPart(slot, [&](const StoredPart& part) {
+      is_there = is_there || (part.node == node.index && part.segment == due->segment &&
+                              part.offset == due->offset);
+    });
+    if (is_there) LoseReplicas(slot, node.index, now, DeathCause::kDamaged);
+  }
 }
 
 void CoreState::FindLostParts(NodeRecord& node, absl::Time now, uint32_t* work) {

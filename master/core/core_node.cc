@@ -73,6 +73,7 @@ absl::StatusOr<Registration> Core::RegisterNode(const RegisterNodeCommand& comma
   s.debts.StartListing(node->id);
   s.Enlist(command, given_up_to);
   node->session = SessionId{++s.last_session};
+  node->granted_before = Generation::Of(s.term, s.counter);
   node->last_heard = now;
   s.nodes.Refresh();
   for (const uint64_t id : s.debts.Unconfirmed(node->id, now)) s.Transmit(id, now);
@@ -80,7 +81,7 @@ absl::StatusOr<Registration> Core::RegisterNode(const RegisterNodeCommand& comma
   return Registration{.node = node->id,
                       .session = node->session,
                       .term = s.term,
-                      .newest = Generation::Of(s.term, s.counter),
+                      .newest = node->granted_before,
                       .saved_by = s.RegisteredBy(command)};
 }
 
@@ -148,6 +149,7 @@ void CoreState::CloseSession(NodeRecord& node, absl::Time now) {
   node.seen = nullptr;
   node.unswept = 0;
   node.lost = nullptr;  // its inventory will tell
+  node.unproven = nullptr;
   nodes.Refresh();
 }
 
@@ -157,6 +159,7 @@ void CoreState::RetireNode(NodeRecord& node) {
   node.seen = nullptr;
   node.unswept = 0;
   node.lost = nullptr;
+  node.unproven = nullptr;
   node.session = SessionId{};
   nodes.Retire(node.index);
   nodes.Refresh();

@@ -100,6 +100,8 @@ void CoreState::Attach(SlotIndex slot, StoredParts parts, ByteUse use) {
     part.position = static_cast<uint32_t>(node.parts.size());
     node.parts.push_back(slot);
     Charge(node, use, part.length);
+    if (node.lost != nullptr) node.lost->Forget(part.segment, part.offset);
+    if (node.unproven != nullptr) node.unproven->Prove(part);
   }
   StoredParts all = objects.PartsOf(slot);
   all.insert(all.end(), parts.begin(), parts.end());

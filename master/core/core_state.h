@@ -273,9 +273,12 @@ struct CoreState {
 
   // --- core_lost.cc
   // New lost parts that no list of the node's parts names: of copies in flight, and of objects that
-  // wait for other parts. There are few of these, but for the time after a master's start.
-  void ForgetUnlisted(const NodeRecord& node);
+  // wait for other parts.
+  void ForgetUnlisted(const NodeRecord& node, absl::Span<const LostPart> parts);
   void FindLostParts(NodeRecord& node, absl::Time now, uint32_t* work);
+  // Parts of a grant that is committed now, on the word of its writer alone.
+  void NoteUnproven(SlotIndex slot, absl::Time now);
+  void LoseUnproven(NodeRecord& node, absl::Time now, uint32_t* work);
 
   // --- core_drain.cc
   void SetDraining(NodeRecord& node, bool is_draining);

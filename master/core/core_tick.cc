@@ -161,6 +161,7 @@ void CoreState::SweepNodes(absl::Time now, uint32_t* work) {
       --*work;
     }
     FindLostParts(node, now, work);
+    LoseUnproven(node, now, work);
     if (node.is_usable() && node.unswept == 0) node.seen = nullptr;
     if (node.state == NodeState::kRetired && node.parts.empty()) {
       ReleaseNode(node);

@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace moonpool::master {
+namespace {
+
+bool IsBefore(const SealReported& reported, SealMark mark) { return reported.mark < mark; }
+
+}  // namespace
 
 void GrantTable::Open(SlotIndex slot, OpenGrant grant) {
   by_deadline_.emplace(grant.deadline, slot);
@@ -10,17 +15,20 @@ void GrantTable::Open(SlotIndex slot, OpenGrant grant) {
   grants_.emplace(slot, std::move(grant));
 }
 
-bool GrantTable::MarkSealed(SlotIndex slot, SealMark mark) {
+void GrantTable::MarkSealed(SlotIndex slot, SealMark mark, SessionId session) {
   auto& sealed = grants_.at(slot).sealed;
-  const auto place = std::lower_bound(sealed.begin(), sealed.end(), mark);
-  if (place != sealed.end() && *place == mark) return false;
-  sealed.insert(place, mark);
-  return true;
+  const auto place = std::lower_bound(sealed.begin(), sealed.end(), mark, IsBefore);
+  if (place != sealed.end() && place->mark == mark) {
+    place->session = session;
+  } else {
+    sealed.insert(place, SealReported{mark, session});
+  }
 }
 
-bool GrantTable::IsSealed(SlotIndex slot, SealMark mark) const {
+SessionId GrantTable::SealedIn(SlotIndex slot, SealMark mark) const {
   const auto& sealed = grants_.at(slot).sealed;
-  return std::binary_search(sealed.begin(), sealed.end(), mark);
+  const auto place = std::lower_bound(sealed.begin(), sealed.end(), mark, IsBefore);
+  return place != sealed.end() && place->mark == mark ? place->session : SessionId{};
 }
 
 void GrantTable::Close(SlotIndex slot) {

@@ -11,14 +11,21 @@
 #include "absl/time/time.h"
 #include "common/types.h"
 #include "master/core/eviction/slot_table.h"
+#include "master/core/node_commands.h"
 
 namespace moonpool::master {
 
-// A part of a granted replica that its node has reported as sealed.
+// A part of a granted replica.
 struct SealMark {
   uint8_t replica = 0;
   uint16_t part = 0;
   auto operator<=>(const SealMark&) const = default;
+};
+
+// Its node has reported it as sealed, the last time in this session.
+struct SealReported {
+  SealMark mark;
+  SessionId session;
 };
 
 struct OpenGrant {
@@ -27,7 +34,7 @@ struct OpenGrant {
   uint64_t request_id = 0;
   absl::Time deadline;
   uint32_t min_replicas = 1;
-  absl::InlinedVector<SealMark, 2> sealed = {};  // sorted
+  absl::InlinedVector<SealReported, 2> sealed = {};  // sorted by mark
 };
 
 class GrantTable {
@@ -36,9 +43,9 @@ class GrantTable {
   // The slot is granted.
   OpenGrant& At(SlotIndex slot) { return grants_.at(slot); }
   const OpenGrant& At(SlotIndex slot) const { return grants_.at(slot); }
-  // Notes a sealed part; false when it was noted before.
-  bool MarkSealed(SlotIndex slot, SealMark mark);
-  bool IsSealed(SlotIndex slot, SealMark mark) const;
+  void MarkSealed(SlotIndex slot, SealMark mark, SessionId session);
+  // The last session in which the part was reported; 0: none.
+  SessionId SealedIn(SlotIndex slot, SealMark mark) const;
   void Close(SlotIndex slot);
   // A granted slot whose deadline has come, the earliest first. The caller closes it.
   std::optional<SlotIndex> Due(absl::Time now) const;

@@ -29,6 +29,11 @@ class LostParts {
     }
     return true;
   }
+  // What stands there from now on was not lost when that was reported.
+  void Forget(uint32_t segment, uint64_t offset) {
+    sought_.erase({segment, offset});
+    next_.erase({segment, offset});
+  }
   // It was reported since the walk under way began.
   bool IsNew(uint32_t segment, uint64_t offset, Generation generation) const {
     const auto part = next_.find({segment, offset});

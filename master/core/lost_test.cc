@@ -233,6 +233,74 @@ TEST(Lost, AnInventoryThatNamesOnePartOfTwoMeansThatTheReplicaIsGone) {
   EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
 }
 
+// The second replica of a grant for two, sealed and perhaps reported; a new session follows.
+struct HalfSealed {
+  explicit HalfSealed(CopyPool& pool, bool is_reported)
+      : grant(pool.Grab("key", 10, {.replicas = 2, .min_replicas = 1})),
+        node(*pool.NodeOf(grant.replicas[1].parts[0].node)),
+        parts(CoreFixture::Sealed("key", 10, grant, node.id)) {
+    EXPECT_TRUE(node.Seal(CopyPool::RecordOf(parts[0])));
+    if (is_reported) pool.core.SealReport(node.id, node.session, parts, pool.now);
+    pool.Disconnect(node);
+  }
+  Grant grant;
+  FakeNode& node;
+  std::vector<SealedPart> parts;
+};
+
+TEST(Lost, ASealThatALaterInventoryDoesNotNameIsNone) {
+  for (const bool is_damaged : {false, true}) {
+    CopyPool pool;
+    pool.AddNodes(2, 100 * kBlock);
+    const HalfSealed half(pool, /*is_reported=*/true);
+    if (is_damaged) half.node.Forget(half.parts[0].extent);
+    pool.Connect(half.node);
+    pool.Advance(absl::Seconds(11));  // the writer has died
+    EXPECT_EQ(pool.Get("key").status.ok(), !is_damaged);
+    EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+  }
+}
+
+TEST(Lost, AWriterIsBelievedUntilTheNodeHadTheTimeToReport) {
+  for (const bool is_damaged : {false, true}) {
+    CopyPool pool({.partial_timeout = absl::Seconds(5)});
+    pool.AddNodes(2, 100 * kBlock);
+    const HalfSealed half(pool, /*is_reported=*/false);
+    const std::vector<SealedPart> parts = half.parts;
+    half.node.Forget(parts[0].extent);
+    pool.Connect(half.node);
+    // In the new session: it is sealed now, or it was before and is lost.
+    EXPECT_TRUE(is_damaged || half.node.Seal(CopyPool::RecordOf(parts[0])));
+    FakeNode& other = *pool.NodeOf(half.grant.replicas[0].parts[0].node);
+    for (const SealedPart& part : CoreFixture::Sealed("key", 10, half.grant, other.id)) {
+      ASSERT_TRUE(other.Seal(CopyPool::RecordOf(part)));
+    }
+    ASSERT_THAT(pool.Commit(half.grant), IsOk());
+    EXPECT_THAT(pool.Holders("key"), ElementsAre("n0", "n1"));
+    if (!is_damaged) pool.core.SealReport(half.node.id, half.node.session, parts, pool.now);
+    pool.Advance(absl::Seconds(5));
+    EXPECT_EQ(pool.Holders("key").size(), is_damaged ? 1u : 2u);
+    pool.Settle();
+    EXPECT_THAT(pool.Holders("key"), ElementsAre("n0", "n1"));
+    pool.ExpectReadable("key");
+  }
+}
+
+TEST(LostParts, WhatStandsThereSinceIsNotLookedFor) {
+  LostParts lost;
+  const LostPart reported[] = {{Generation{1}, {SegmentId{0}, 64, 64}},
+                               {Generation{1}, {SegmentId{0}, 128, 64}}};
+  ASSERT_TRUE(lost.Add(reported));
+  lost.Forget(0, 128);
+  EXPECT_TRUE(lost.IsNew(0, 64, Generation{1}));
+  EXPECT_FALSE(lost.IsNew(0, 128, Generation{1}));
+  size_t position = 0;
+  ASSERT_TRUE(lost.Next(1, &position));
+  lost.Forget(0, 64);
+  EXPECT_FALSE(lost.Contains(0, 64, Generation{1}));
+  EXPECT_FALSE(lost.Next(1, &position));
+}
+
 TEST(Lost, WhatIsNotThereIsNoLoss) {
   CopyPool pool;
   pool.AddNodes(1, 100 * kBlock);

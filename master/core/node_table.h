@@ -26,6 +26,7 @@
 #include "master/core/lost_parts.h"
 #include "master/core/node_commands.h"
 #include "master/core/object_table.h"
+#include "master/core/unproven_parts.h"
 
 namespace moonpool::master {
 
@@ -77,6 +78,8 @@ struct NodeRecord {
   // take nothing of these from it. None any more when what it holds is known.
   Generation given_up_to;
   SessionId session;  // 0 while there is none
+  // Before its session began: of what is as old its inventory names all that it has.
+  Generation granted_before;
   absl::Time last_heard;
   absl::Time lost_at;                 // while away
   bool was_lost_full = false;         // what it held when it was lost has not come back with it
@@ -95,6 +98,7 @@ struct NodeRecord {
   size_t unswept = 0;
 
   std::unique_ptr<LostParts> lost;  // damaged parts that are not found yet
+  std::unique_ptr<UnprovenParts> unproven;
 
   std::vector<RemoveTicket> inventory_waiters;  // removals that wait for the whole inventory
   std::vector<std::pair<SlotIndex, Generation>> parked;
