@@ -218,12 +218,13 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
   if (is_live && objects[slot].generation > generation) return unwanted();
   // Also where it would complete what others have brought.
   if (generation <= nodes[part.node].given_up_to) return unwanted();
-  if (partials.Find({part.key_hash, generation}) != nullptr) return false;
   const std::optional<Obituary> obituary = obituaries.Find(part.key_hash);
   const bool is_last = obituary.has_value() && generation == obituary->generation;
   const bool is_dead = obituary.has_value() &&
                        (generation <= obituary->dead_up_to || (is_last && !obituary->may_return));
   if (is_dead) return unwanted();
+  // Others wait for it.
+  if (partials.Find({part.key_hash, generation}) != nullptr) return false;
   // What was lost with its node may return with it: nothing was granted there meanwhile.
   if (is_last) return false;
   // For all else the memory of deaths proves nothing, since it is bounded. What a node has and this

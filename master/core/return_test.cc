@@ -342,6 +342,30 @@ TEST(Return, WhatWasRemovedBeforeItsNodeCameIsNotFoundLaterEither) {
   EXPECT_THAT(pool.Exists("b"), IsOk());
 }
 
+TEST(Return, WhatWasEvictedStaysSoThoughAPartOfAnotherReplicaWaits) {
+  CoreFixture pool({.eviction_policy = "lru"});
+  const NodeHandle n0 = pool.Register(OldNode("n0"));
+  pool.Inventory(n0, {OldHalves("key")[0]});
+  pool.Complete(n0);
+  const NodeHandle n1 = pool.Register(OldNode("n1"));
+  SealedPart whole = OldPart("key");
+  whole.replica_index = 1;
+  pool.Inventory(n1, {whole});
+  pool.Complete(n1);
+  ASSERT_THAT(pool.Exists("key"), IsOk());
+  pool.Advance(absl::Seconds(4));  // past the leases of before
+  for (int i = 0; i < 25; ++i) {
+    ASSERT_THAT(pool.Put(absl::StrCat("other", i), kBlockPayload), IsOk());
+  }
+  ASSERT_EQ(ReasonOf(pool.Exists("key")), ErrorReason::kEvicted);
+  const NodeHandle back = pool.Register(n1.description);
+  pool.Inventory(back, {whole});
+  pool.Complete(back);
+  EXPECT_EQ(ReasonOf(pool.Exists("key")), ErrorReason::kEvicted);
+  EXPECT_TRUE(Names(pool.TakeFrees(), n1.id, whole.generation));
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
 // It has named it, and will not do so again.
 TEST(Return, WhatIsDroppedWhileItsNodeReportsIsForgottenThere) {
   CoreFixture pool;
