@@ -38,7 +38,8 @@ class Model {
   void Check();
   // Nothing but what is under way goes on until it has ended. Then everything is where it shall be.
   void Rest();
-  Totals totals() const { return core_->GetStatus(now_).totals; }
+  // Under all masters.
+  bool has_granted() const { return newest_ > Generation{}; }
 
  private:
   struct OpenPut {
