@@ -209,8 +209,10 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
     return true;
   };
   if (is_live && objects[slot].generation == generation) {
-    // Another replica. Perhaps of a copy that was given up: with its claim it will be forgotten.
-    const bool is_given_up = debts.IsNewerOwed(nodes[part.node].id, {part.key_hash, generation});
+    // Another replica. Perhaps of a copy that was given up: with its claim it will be forgotten. Or
+    // of a node that is not believed: the next master would not take it.
+    const bool is_given_up = generation <= nodes[part.node].given_up_to ||
+                             debts.IsNewerOwed(nodes[part.node].id, {part.key_hash, generation});
     return is_given_up && unwanted();
   }
   // Granted by this core and not open any more: its writer was told that it is aborted.
@@ -341,7 +343,8 @@ void CoreState::WishAsReported(SlotIndex slot, const ReportedPart& part) {
 
 void CoreState::WishAsFound(SlotIndex slot, const ReportedPart& part, const StoredParts& parts) {
   ObjectSlot& object = objects[slot];
-  if (!object.is_adopted || parts.size() == 1 || nodes[part.node].is_met) return;
+  const bool is_said = part.sealed->replicas > 0;
+  if (is_said || !object.is_adopted || parts.size() == 1 || nodes[part.node].is_met) return;
   const uint32_t have = ReplicaCount(slot);
   if (have < kMaxReplicas) object.more_wished = std::max<uint32_t>(object.more_wished, have) & 7;
 }

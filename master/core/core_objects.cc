@@ -263,7 +263,14 @@ void CoreState::RecordDeath(SlotIndex slot, uint64_t hash, DeathCause cause, abs
       Owe(part.node, {hash, object.generation});
     });
   }
-  if (cause == DeathCause::kNodeLost && !object.is_scattered) obituary.last_seen_at = object.node;
+  if (cause == DeathCause::kNodeLost) {
+    if (!object.is_scattered) obituary.last_seen_at = object.node;
+    // Parts that stood beside those of the lost node complete nothing any more: it may return, but
+    // these are not named again.
+    objects.ForEachPart(slot, [&](const StoredPart& part) {
+      if (nodes[part.node].is_up()) Owe(part.node, {hash, object.generation});
+    });
+  }
   // That the last replica was damaged says nothing of those that were lost with their nodes before.
   obituary.may_return =
       cause == DeathCause::kNodeLost || (cause == DeathCause::kDamaged && object.is_scattered);

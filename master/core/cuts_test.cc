@@ -53,6 +53,15 @@ TEST(Cuts, WhatIsLeftOfAReplicaDoesNotHideACopy) {
   next.ExpectReadable("large");
 }
 
+TEST(Cuts, WhatStoodBesideALostPartIsForgotten) {
+  CopyPool pool({.stripe_bytes = 4 * kBlock});
+  pool.AddNodes(2, 100 * kBlock);
+  pool.PutSealed("large", kSize);
+  pool.Lose(*pool.nodes[0]);
+  pool.Settle();
+  EXPECT_TRUE(pool.nodes[1]->Inventory().empty()) << "the next master would look for the rest";
+}
+
 TEST(Cuts, WhatIsFoundTwiceUnderOneNumberWasWishedTwice) {
   CopyPool pool({.stripe_bytes = 4 * kBlock});
   pool.AddNodes(4, 100 * kBlock);

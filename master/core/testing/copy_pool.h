@@ -94,11 +94,7 @@ class CopyPool : public CoreFixture {
     FakeNode* const target = NodeOf(copy.node);
     const FakeNode* const source = NodeOf(copy.source.node);
     if (target == nullptr || !target->is_connected) return absl::UnavailableError("target");
-    if (source == nullptr || !source->is_connected ||
-        !source->Holds(copy.generation, copy.source_extent)) {
-      return absl::NotFoundError("source");
-    }
-    return target->SealCopy(copy) ? absl::OkStatus() : absl::FailedPreconditionError("stale");
+    return target->CarryOut(copy, source != nullptr && source->is_connected ? source : nullptr);
   }
   void Answer(const CopyCommand& copy, const absl::Status& status) {
     core.CommandResult(copy.node, copy.session, copy.command_id, status, now);
@@ -154,11 +150,6 @@ class CopyPool : public CoreFixture {
   StatusResult Status() { return core.GetStatus(now); }
   uint64_t Ended(CopyEnd end) { return Status().totals.copies_ended[static_cast<size_t>(end)]; }
 
-  std::vector<std::unique_ptr<FakeNode>> nodes;
-  std::vector<CopyCommand> orders;  // copies that were sent and are not carried out
-  std::vector<DurableChange> unsaved;  // durable when they are taken
-
- private:
   static SealedRecord RecordOf(const SealedPart& part) {
     return SealedRecord{.generation = part.generation,
                         .key = std::string(part.key),
@@ -170,6 +161,10 @@ class CopyPool : public CoreFixture {
                         .replica_index = part.replica_index,
                         .replicas = part.replicas};
   }
+
+  std::vector<std::unique_ptr<FakeNode>> nodes;
+  std::vector<CopyCommand> orders;     // copies that were sent and are not carried out
+  std::vector<DurableChange> unsaved;  // durable when they are taken
 };
 
 }  // namespace moonpool::master

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "common/types.h"
 #include "master/core/node_commands.h"
 
@@ -28,6 +30,7 @@ struct SealedRecord {
   uint32_t replica_index = 0;
   uint32_t replicas = 0;
   Generation claim = {};
+  uint64_t object_offset = 0;  // where its payload begins in the object: no report says that
 
   SealedPart View() const {
     return SealedPart{.generation = generation,
@@ -41,6 +44,11 @@ struct SealedRecord {
                       .replica_index = replica_index,
                       .replicas = replicas};
   }
+};
+
+struct CopyAnswer {
+  uint64_t command_id = 0;
+  absl::Status status = {};
 };
 
 class FakeNode {
@@ -76,12 +84,13 @@ class FakeNode {
                         .replicas = copy.replicas,
                         .claim = copy.claim};
   }
-  bool SealCopy(const CopyCommand& copy) {
+  bool SealCopy(const CopyCommand& copy, uint64_t object_offset = 0) {
     if (copy.claim < open_from_ || freed_.contains(copy.claim) ||
         copy.claim.term() < description.highest_term_seen) {
       return false;
     }
-    const SealedRecord record = RecordOf(copy);
+    SealedRecord record = RecordOf(copy);
+    record.object_offset = object_offset;
     for (const auto& [place, other] : records_) {
       if (Overlaps(record, other) && other.OwnedBy() > copy.claim) return false;
     }
@@ -89,26 +98,54 @@ class FakeNode {
     records_[{record.extent.segment, record.extent.offset}] = record;
     return true;
   }
+  // Does what it is told, if its source (nullptr: out of reach) has the part and it is the one.
+  absl::Status CarryOut(const CopyCommand& copy, const FakeNode* source) {
+    if (source == nullptr) return absl::UnavailableError("source");
+    const SealedRecord* const from = source->Find(copy.generation, copy.source_extent);
+    if (from == nullptr) return absl::NotFoundError("source");
+    if (from->part_index != copy.part_index || from->part_count != copy.part_count ||
+        from->object_bytes != copy.object_bytes || from->extent.length != copy.extent.length) {
+      return absl::DataLossError("not the part that is to be copied");
+    }
+    return SealCopy(copy, from->object_offset) ? absl::OkStatus()
+                                               : absl::FailedPreconditionError("stale");
+  }
   // Its bytes are damaged: it knows nothing of it any more.
   void Forget(const Extent& extent) { records_.erase({extent.segment, extent.offset}); }
   void Free(const FreeCommand& command) {
     open_from_ = std::max(open_from_, command.oldest_open);
     for (const Generation generation : command.generations) {
       freed_.insert(generation);
+      std::erase_if(copies, [&](const CopyCommand& copy) { return copy.claim == generation; });
       std::erase_if(records_, [&](const auto& entry) {
         return entry.second.generation == generation || entry.second.claim == generation;
       });
     }
   }
-  bool Holds(Generation generation, const Extent& extent) const {
+  // nullptr: it holds no such part.
+  const SealedRecord* Find(Generation generation, const Extent& extent) const {
     const auto record = records_.find({extent.segment, extent.offset});
-    return record != records_.end() && record->second.generation == generation &&
-           record->second.extent == extent;
+    const bool is_it = record != records_.end() && record->second.generation == generation &&
+                       record->second.extent == extent;
+    return is_it ? &record->second : nullptr;
   }
+  bool Holds(Generation generation, const Extent& extent) const {
+    return Find(generation, extent) != nullptr;
+  }
+  const std::map<std::pair<SegmentId, uint64_t>, SealedRecord>& records() const { return records_; }
   std::vector<SealedPart> Inventory() const {
     std::vector<SealedPart> parts;
     for (const auto& [place, record] : records_) parts.push_back(record.View());
     return parts;
+  }
+  // Its session has ended, and with it what it was told in it and had to say.
+  void EndSession() {
+    is_connected = false;
+    copies.clear();
+    answers.clear();
+    inbox.clear();
+    outbox.clear();
+    lost.clear();
   }
   // A new life: the bytes are gone.
   void LoseAll() {
@@ -124,8 +161,10 @@ class FakeNode {
   SessionId session;
   bool is_connected = false;
   std::vector<CopyCommand> copies;   // received and not carried out
+  std::vector<CopyAnswer> answers;   // of copies, not sent
   std::vector<FreeCommand> inbox;    // received and not carried out
   std::vector<SealedRecord> outbox;  // sealed and not reported
+  std::vector<LostPart> lost;        // found damaged and not reported
 
  private:
   static bool Overlaps(const SealedRecord& a, const SealedRecord& b) {

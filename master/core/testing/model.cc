@@ -139,7 +139,8 @@ void Model::StartPut() {
   const auto outcomes = core_->StartPuts(command, now_);
   ASSERT_THAT(outcomes, IsOk());
   if (!outcomes->front().status.ok()) return;
-  puts_.push_back(OpenPut{key, parent, size, *outcomes->front().grant});
+  const uint32_t says = random_.OneIn(4) ? 0 : command.replicas;
+  puts_.push_back(OpenPut{key, parent, size, *outcomes->front().grant, says});
   newest_ = std::max(newest_, puts_.back().grant.generation);
 }
 
@@ -186,6 +187,7 @@ bool Model::SealReplica(const OpenPut& put, uint32_t replica) {
                               .part_index = p,
                               .part_count = static_cast<uint32_t>(parts.size()),
                               .replica_index = replica,
+                              .replicas = put.replicas,
                               .object_offset = object_offset};
     if (node == nullptr || !node->Seal(record)) return false;
     object_offset += parts[p].extent.payload_bytes();

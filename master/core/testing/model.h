@@ -47,6 +47,7 @@ class Model {
     std::string parent;
     uint64_t size = 0;
     Grant grant;
+    uint32_t replicas = 0;  // that its writer says it is to have; some say nothing
   };
   struct SealedPut {
     Generation generation;
