@@ -29,6 +29,7 @@ master::CoreOptions CoreOptionsOf(const SimOptions& options) {
   core.stripe_bytes = options.stripe_bytes;
   core.min_part_bytes = options.min_part_bytes;
   core.max_grant = absl::Seconds(8);
+  core.obituaries = options.obituaries;
   core.registry_open = absl::ZeroDuration();  // no node was here before
   return core;
 }
@@ -48,6 +49,7 @@ class Cluster {
             .master_crashes = options.may_change_master(),
             .slow_callers = options.faults.client_freezes > 0,
             .meta_failures = options.faults.meta_failures > 0,
+            .forgetful = options.obituaries < SimOptions().obituaries,
             .keeps_state = options.keeps_state,
         }),
         masters_(scheduler_, network_, options.masters,
@@ -171,7 +173,10 @@ class Cluster {
     killed_.insert(name);
     const absl::Duration away =
         absl::Seconds(random_.OneIn(2) ? random_.Uniform() : 15 * random_.Uniform());
-    scheduler_.After(away, [this, name, pool = std::make_shared<SimPool>(node->LeftPool())] {
+    const auto pool = std::make_shared<SimPool>(node->LeftPool());
+    const double torn = options_.faults.torn_writes;
+    if (torn > 0 && random_.Uniform() < torn) pool->Tear(random_);
+    scheduler_.After(away, [this, name, pool] {
       killed_.erase(name);
       StartNode(name, std::move(*pool));
       probes_["parts kept"] += nodes_.back()->index().stats(0).sealed_parts;
