@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "tests/sim/cluster.h"
+#include "tests/sim/mutation.h"
 #include "tests/sim/options.h"
 
 namespace {
@@ -66,7 +67,10 @@ int main(int argc, char** argv) {
   app.add_option("--first", first, "first seed")->capture_default_str();
   app.add_option("--seeds", seeds, "how many")->capture_default_str();
   app.add_flag("--keep-going", keep_going, "do not stop at the first violation");
+  moonpool::sim::MutationCheck mutation;
+  mutation.AddTo(app);
   if (const std::optional<int> code = Parse(app, argc, argv)) return *code == 0 ? 0 : kWrongUsage;
+  if (const std::optional<int> code = mutation.Run()) return *code;
   if (seed != 0) {
     first = seed;
     seeds = 1;
