@@ -60,7 +60,7 @@ absl::StatusOr<v1::NodeStatus> Wait(const Session& session, const Arguments& arg
     absl::StatusOr<v1::NodeStatus> node = Look(link, arguments.node);
     const bool may_return = absl::IsUnavailable(node.status());
     if (!node.ok() && !may_return) return node;
-    if (node.ok() && node->drain().parts_left() == 0) return node;
+    if (node.ok() && IsDone(*node)) return node;
     if (clock.Now() >= deadline) {
       if (!node.ok()) return node;
       return MakeError(

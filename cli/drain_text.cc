@@ -8,10 +8,17 @@
 
 namespace moonpool::cli {
 
+bool IsDone(const v1::NodeStatus& node) {
+  if (node.drain().has_done()) return node.drain().done();
+  // A master that is older: nothing is left of what it knows, and it knows everything.
+  return node.drain().parts_left() == 0 && node.up() && node.inventory_complete();
+}
+
 std::string Describe(const v1::NodeStatus& node) {
   const v1::DrainStatus& drain = node.drain();
   std::vector<std::string> said;
-  if (drain.parts_left() == 0) {
+  const bool is_done = IsDone(node);
+  if (is_done) {
     said.emplace_back("drained");
   } else {
     said.push_back(absl::StrCat("draining, ", drain.parts_left(), " parts left (",
@@ -20,19 +27,25 @@ std::string Describe(const v1::NodeStatus& node) {
   said.push_back(
       absl::StrCat(drain.moved_objects(), " moved (", HumanBytes(drain.moved_bytes()), ")"));
   const auto stuck = [&](uint64_t count, const char* why) {
-    if (drain.parts_left() > 0 && count > 0) said.push_back(absl::StrCat(count, " ", why));
+    if (!is_done && count > 0) said.push_back(absl::StrCat(count, " ", why));
   };
   stuck(drain.without_node(), "cannot move: all other nodes have a replica already");
   stuck(drain.without_room(), "find no room: all that others hold is hotter, leased or pinned");
   stuck(drain.unreadable(), "wait for nodes that are away");
   stuck(drain.leased(), "wait for the end of a lease");
-  if (drain.parts_left() > 0 && !node.up()) said.emplace_back("the node is down");
+  if (!is_done && !node.up()) {
+    const bool is_lost = drain.parts_left() == 0 && drain.bytes_left() == 0;
+    said.emplace_back(is_lost ? "the node is down, and what it held is not known to be elsewhere"
+                              : "the node is down");
+  } else if (!is_done && !node.inventory_complete()) {
+    said.emplace_back("the node is still reporting what it holds");
+  }
   return absl::StrJoin(said, "; ");
 }
 
 nlohmann::ordered_json DrainToJson(const v1::NodeStatus& node) {
   const v1::DrainStatus& drain = node.drain();
-  return {{"done", drain.parts_left() == 0},
+  return {{"done", IsDone(node)},
           {"parts_left", drain.parts_left()},
           {"bytes_left", drain.bytes_left()},
           {"moved_objects", drain.moved_objects()},

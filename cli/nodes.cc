@@ -43,7 +43,7 @@ Json ToJson(const v1::NodeStatus& node) {
 }
 
 std::string StateOf(const v1::NodeStatus& node) {
-  if (node.has_drain() && node.drain().parts_left() == 0) return "drained";
+  if (node.has_drain() && IsDone(node)) return "drained";
   if (!node.up()) return "down";
   if (node.has_drain() && node.inventory_complete()) return "draining";
   return node.inventory_complete() ? "up" : "joining";

@@ -32,7 +32,7 @@ Json TotalsToJson(const v1::Totals& totals) {
           {"parts_damaged", totals.parts_damaged()}};
 }
 
-Json ToJson(const v1::GetStatusResponse& status) {
+Json ToJson(const v1::GetStatusResponse& status, const std::string& master) {
   Json namespaces = Json::array();
   for (const v1::NamespaceStatus& name_space : status.namespaces()) {
     namespaces.push_back({{"name", name_space.name()},
@@ -40,7 +40,8 @@ Json ToJson(const v1::GetStatusResponse& status) {
                           {"objects", name_space.objects()},
                           {"bytes", name_space.bytes()}});
   }
-  return {{"release", status.release()},
+  return {{"master", master},
+          {"release", status.release()},
           {"term", status.term()},
           {"uptime_ms", status.uptime_ms()},
           {"nodes_up", status.nodes_up()},
@@ -67,10 +68,10 @@ double Percent(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-void PrintText(const v1::GetStatusResponse& status) {
+void PrintText(const v1::GetStatusResponse& status, const std::string& master) {
   const v1::Totals& totals = status.totals();
   Fields fields;
-  fields.Add("master", absl::StrFormat("moonpool %s, term %d, up %s", status.release(),
+  fields.Add("master", absl::StrFormat("%s; moonpool %s, term %d, up %s", master, status.release(),
                                        status.term(), Human(status.uptime_ms())));
   fields.Add("nodes",
              absl::StrFormat("%d up of %d known", status.nodes_up(), status.nodes_known()));
@@ -120,12 +121,13 @@ void PrintText(const v1::GetStatusResponse& status) {
 }
 
 int Run(const Session& session) {
-  const auto status = session.Link().GetStatus();
+  MasterLink link = session.Link();
+  const auto status = link.GetStatus();
   if (!status.ok()) return Fail(session, status.status());
   if (session.json) {
-    PrintJson(ToJson(*status));
+    PrintJson(ToJson(*status, link.leader()));
   } else {
-    PrintText(*status);
+    PrintText(*status, link.leader());
   }
   return kOk;
 }

@@ -11,7 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from tree import bans, flags, includes, sizes, source  # noqa: E402
+from tree import bans, flags, includes, named_tests, sizes, source  # noqa: E402
 
 # Folder -> what it may include, itself aside. The longest folder that holds a file decides, and a
 # row speaks for the subfolders that have none of their own. "proto" is moonpool/v1/*.pb.h and
@@ -93,6 +93,9 @@ MAY_CATCH = ("cli/usage.cc",)
 # prints when it serves, the name of a row in the help.
 OTHER_FLAGS = ("--hardware", "--http", "--shm", "--tcp", "--flag", "--no-flag")
 
+# The text that says which test shows what.
+TESTS_TEXT = "TESTING.md"
+
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
 SIZE_ALLOWLIST = "tools/size_allowlist.txt"
@@ -104,6 +107,7 @@ def check(root):
     findings += includes.check(files, ALLOWED)
     findings += bans.check(files, DETERMINISTIC, HIDDEN_LIBRARIES, MAY_GETENV, MAY_CATCH)
     findings += flags.check(files, OTHER_FLAGS)
+    findings += named_tests.check(files, TESTS_TEXT, source.read_lines(root, TESTS_TEXT))
     findings += sizes.check(
         files, source.read_lines(root, SIZE_ALLOWLIST), FILE_LINES_MAX, FUNCTION_LINES_MAX,
         SIZE_ALLOWLIST)

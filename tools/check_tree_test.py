@@ -63,6 +63,11 @@ class CheckTree(unittest.TestCase):
         tree = {"master/options.cc": rows, "master/core/a.cc": '\nHint("raise --max-nodes now");\n'}
         self.assert_finds(tree, "master/core/a.cc", 2, "--max-nodes")
 
+    def test_a_text_names_a_test_that_exists(self):
+        tests = {"common/a_test.cc": "TEST_F(\n    Bars, Hold) {}\n"}
+        self.assert_clean({**tests, "TESTING.md": "`Bars.Hold`, `a.b`\n"})
+        self.assert_finds({**tests, "TESTING.md": "\n`Bars.Held`\n"}, "TESTING.md", 2, "Bars.Held")
+
     def test_unknown_folder_needs_a_row(self):
         tree = {"gadget/a.cc": '#include "common/a.h"\n', "common/a.h": "#pragma once\n"}
         self.assert_finds(tree, "gadget/a.cc", 1, "has no row")

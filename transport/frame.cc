@@ -144,6 +144,7 @@ absl::StatusOr<RequestBody> ParseSeal(ConstBytes body) {
   record.object_bytes = LoadAs<uint64_t>(at + 32);
   record.payload_checksum = LoadAs<uint64_t>(at + 40);
   record.replica_index = LoadAs<uint8_t>(at + 48);
+  record.replicas = LoadAs<uint8_t>(at + 49);
   record.name_space = std::string(TextAt(body, kSealFixedBytes, name_space_bytes));
   record.key = std::string(TextAt(body, kSealFixedBytes + name_space_bytes, key_bytes));
   record.parent =
@@ -269,7 +270,7 @@ size_t EncodeSeal(uint64_t request_id, const SealRecord& record, std::byte* to) 
   StoreAs<uint64_t>(body + 32, record.object_bytes);
   StoreAs<uint64_t>(body + 40, record.payload_checksum);
   StoreAs<uint8_t>(body + 48, record.replica_index);
-  StoreAs<uint8_t>(body + 49, 0);
+  StoreAs<uint8_t>(body + 49, record.replicas);
   StoreAs<uint16_t>(body + 50, static_cast<uint16_t>(record.name_space.size()));
   StoreAs<uint16_t>(body + 52, static_cast<uint16_t>(record.key.size()));
   StoreAs<uint16_t>(body + 54, static_cast<uint16_t>(record.parent.size()));

@@ -50,6 +50,7 @@ SealRecord LongestRecord() {
   record.part_index = 1;
   record.part_count = 3;
   record.replica_index = 2;
+  record.replicas = 3;
   record.payload_checksum = 0xfeedface;
   return record;
 }

@@ -57,8 +57,8 @@ absl::Status Validate(const SealRecord& record) {
   if (record.part_index >= record.part_count || record.part_count > kMaxPartsPerReplica) {
     return Bad(absl::StrCat("part ", record.part_index, " of ", record.part_count));
   }
-  if (record.replica_index >= kMaxReplicas) {
-    return Bad(absl::StrCat("replica ", record.replica_index));
+  if (record.replica_index >= kMaxReplicas || record.replicas > kMaxReplicas) {
+    return Bad(absl::StrCat("replica ", record.replica_index, " of ", record.replicas));
   }
   return absl::OkStatus();
 }

@@ -27,6 +27,7 @@ struct SealRecord {
   uint16_t part_index = 0;
   uint16_t part_count = 1;
   uint8_t replica_index = 0;
+  uint8_t replicas = 0;  // that the object is to have; 0: not said, by wire version 1.2 and older
   uint64_t payload_checksum = 0;
   bool operator==(const SealRecord&) const = default;
 };

@@ -68,6 +68,7 @@ TEST(Ops, ImpossibleRecordsAreRefused) {
   EXPECT_THAT(with([](auto& r) { r.part_index = r.part_count; }), IsBadArgument());
   EXPECT_THAT(with([](auto& r) { r.part_count = kMaxPartsPerReplica + 1; }), IsBadArgument());
   EXPECT_THAT(with([](auto& r) { r.replica_index = kMaxReplicas; }), IsBadArgument());
+  EXPECT_THAT(with([](auto& r) { r.replicas = kMaxReplicas + 1; }), IsBadArgument());
 }
 
 TEST(Ops, BuffersMustAddUpToThePayload) {

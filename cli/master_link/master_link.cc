@@ -68,6 +68,7 @@ class Round {
   // call could have taken longer.
   bool Take(const absl::Status& status, const std::string& address, bool is_cut_off,
             absl::Time now) {
+    if (IsAnswerOfLeader(status)) return false;
     if (ReasonOf(status) == ErrorReason::kNotLeader) {
       has_follower_ = true;
       tried_.push_back(absl::StrCat(address, " (follows)"));
@@ -85,8 +86,8 @@ class Round {
     return true;
   }
 
-  // When all were asked. gRPC's own words for a master that cannot be reached help nobody; a
-  // master's refusal (it has a reason) passes as it is.
+  // When all were asked. gRPC's own words for a master that cannot be reached help nobody; those of
+  // one that shuts down pass as they are.
   absl::Status Outcome() const {
     if (has_follower_) return NoMasterLeads(tried_);
     if (!refusal_.ok()) return refusal_;
@@ -124,6 +125,7 @@ struct MasterLink::Rep {
   const SteadyClock clock;
   absl::Mutex mutex;
   LeaderChoice choice ABSL_GUARDED_BY(mutex);
+  std::string leader ABSL_GUARDED_BY(mutex);
   // To all that were ever asked: a command is over soon.
   absl::flat_hash_map<std::string, std::shared_ptr<grpc::Channel>> channels ABSL_GUARDED_BY(mutex);
 };
@@ -132,6 +134,11 @@ MasterLink::MasterLink(std::vector<std::string> masters, absl::Duration timeout)
     : rep_(new Rep(std::move(masters), timeout)) {}
 
 MasterLink::~MasterLink() = default;
+
+std::string MasterLink::leader() const {
+  absl::MutexLock lock(&rep_->mutex);
+  return rep_->leader;
+}
 
 std::shared_ptr<grpc::Channel> MasterLink::Rep::ChannelTo(const std::string& master) {
   absl::MutexLock lock(&mutex);
@@ -173,6 +180,7 @@ absl::StatusOr<Response> MasterLink::Rep::Call(
       round.choice().OnLeader();
       absl::MutexLock lock(&mutex);
       choice = round.choice();
+      leader = step.address;
       return response;
     }
     if (!round.Take(status, step.address, step.patience < left, clock.Now())) {

@@ -30,6 +30,8 @@ class MasterLink {
   absl::StatusOr<v1::ListObjectsResponse> ListObjects(absl::string_view name_space,
                                                       absl::string_view prefix,
                                                       absl::string_view page_token, uint32_t limit);
+  // Who has answered the last call that was answered; "" before the first.
+  std::string leader() const;
 
  private:
   struct Rep;

@@ -122,6 +122,18 @@ TEST(MasterLink, OtherErrorsAreTheLeaders) {
   EXPECT_EQ(other.calls(), 0);
 }
 
+TEST(MasterLink, ThatNothingCanBeSavedNowIsSaidAsTheLeaderSaysIt) {
+  Server leader([](grpc::ServerContext*) {
+    return ToGrpc(MakeError(absl::StatusCode::kUnavailable, ErrorReason::kNotSaved, "no etcd",
+                            {.hint = "look at etcd"}));
+  });
+  Server standby([&](grpc::ServerContext*) { return NotLeader(leader.address()); });
+  MasterLink link({standby.address(), leader.address()}, absl::Seconds(30));
+  const absl::Status status = link.GetStatus().status();
+  EXPECT_THAT(status, Fails(absl::StatusCode::kUnavailable, ErrorReason::kNotSaved));
+  EXPECT_EQ(DetailOf(status)->hint, "look at etcd");
+}
+
 TEST(MasterLink, ALoneMasterThatSaysNothingEndsAtTheTimeout) {
   Server silent([](grpc::ServerContext* context) {
     while (!context->IsCancelled()) std::this_thread::yield();

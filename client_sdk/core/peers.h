@@ -45,7 +45,7 @@ struct PeersOptions {
   absl::Duration connect_timeout = absl::Milliseconds(500);
   // How long a path that failed is left alone: doubled with each failure in a row.
   absl::Duration avoid_initial = absl::Milliseconds(100);
-  absl::Duration avoid_max = absl::Seconds(5);
+  absl::Duration avoid_max = absl::Seconds(2);
   absl::Duration avoid_stalled = absl::Seconds(2);  // at least, after a stall
   size_t idle_channels_max = 8;  // per peer and path; more are closed when they come back
   size_t peers_max = 4096;       // beyond, peers that nobody refers to are forgotten

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "client_sdk/core/pieces.h"
@@ -32,9 +33,10 @@ struct Item {
   absl::Status* result = nullptr;
   uint64_t size_bytes = 0;
   Stage stage = Stage::kPending;
-  absl::Status failure;          // of the last attempt
-  std::vector<Generation> past;  // of attempts whose outcome the client does not know
-  bool is_final = false;         // trying again is of no use
+  absl::Status failure;             // of the last attempt
+  std::vector<Generation> past;     // of attempts whose outcome the client does not know
+  std::vector<Generation> written;  // those of them that had as many replicas as are required
+  bool is_final = false;            // trying again is of no use
 
   // Of the current attempt.
   v1::Grant grant;
@@ -55,6 +57,7 @@ class PutCall {
   void Admit(const PutItem& value, absl::Status* result);
   void Start();
   void TakeStarted(Item& item, const v1::PutResult& result, const ResponseNodes& nodes);
+  absl::Status OutcomeOfPast(const Item& item, Generation existing) const;
   bool AwaitsNodes(const Item& item, const absl::Status& status);
   void TakeGrant(Item& item, const v1::Grant& grant, const ResponseNodes& nodes);
   void Write();
@@ -69,6 +72,7 @@ class PutCall {
   void Finish(Item& item, absl::Status status);
 
   std::vector<Item*> At(Stage stage);
+  uint32_t wanted_replicas() const;
   size_t required_replicas() const;
 
   Session& session_;
@@ -135,8 +139,10 @@ std::vector<Item*> PutCall::At(Stage stage) {
   return found;
 }
 
+uint32_t PutCall::wanted_replicas() const { return std::max(options_.replicas, 1u); }
+
 size_t PutCall::required_replicas() const {
-  const uint32_t wanted = std::max(options_.replicas, 1u);
+  const uint32_t wanted = wanted_replicas();
   return options_.min_replicas == 0 ? wanted : std::min(options_.min_replicas, wanted);
 }
 
@@ -145,7 +151,7 @@ void PutCall::Start() {
   const std::vector<Item*> starting = At(Stage::kPending);
   v1::StartPutsRequest request;
   request.set_request_id(session_.random().Next());
-  request.set_replicas(std::max(options_.replicas, 1u));
+  request.set_replicas(wanted_replicas());
   request.set_min_replicas(options_.min_replicas);
   request.set_wait_for_space(options_.wait_for_space);
   request.set_wait_for_writer(options_.wait_for_writer);
@@ -176,9 +182,8 @@ void PutCall::TakeStarted(Item& item, const v1::PutResult& result, const Respons
   const absl::Status status = StatusFromProto(result.status());
   if (status.ok()) return TakeGrant(item, result.grant(), nodes);
   const Generation existing{result.existing_generation()};
-  if (absl::IsAlreadyExists(status) &&
-      std::find(item.past.begin(), item.past.end(), existing) != item.past.end()) {
-    return Finish(item, absl::OkStatus());  // an earlier attempt of ours, committed by its seal
+  if (absl::IsAlreadyExists(status) && absl::c_linear_search(item.past, existing)) {
+    return Finish(item, OutcomeOfPast(item, existing));
   }
   item.failure = status;
   if (AwaitsNodes(item, status)) return;
@@ -187,11 +192,23 @@ void PutCall::TakeStarted(Item& item, const v1::PutResult& result, const Respons
   Finish(item, status);
 }
 
-// A leader that is new has no nodes, or not yet as many as are needed; they come within a second.
-// Those who wait for space wait for that, too, as long as they have time.
+// An earlier attempt of ours, committed by its seals. A master that never had its grant has taken
+// what was sealed, which may be less than was asked for.
+absl::Status PutCall::OutcomeOfPast(const Item& item, Generation existing) const {
+  if (required_replicas() == 1 || absl::c_linear_search(item.written, existing)) {
+    return absl::OkStatus();
+  }
+  return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kReplicasUnmet,
+                   "an earlier attempt of this put is stored, with fewer replicas than required",
+                   {.hint = "the pool makes up for them; take it as stored where that is enough"});
+}
+
+// A leader that is new has no nodes, or not yet as many as are needed, and says when to come back:
+// they come within a second. Those who wait for space wait for a node as long as they have time.
 bool PutCall::AwaitsNodes(const Item& item, const absl::Status& status) {
   if (ReasonOf(status) != ErrorReason::kNoNodes) return false;
   if (options_.wait_for_space && absl::IsUnavailable(status)) return true;
+  if (DetailOf(status)->retry_after == absl::ZeroDuration()) return false;
   if (!session_.options().wait_for_master && item.past.empty()) return false;
   const absl::Time now = session_.clock().Now();
   without_nodes_since_ = std::min(without_nodes_since_, now);
@@ -199,6 +216,7 @@ bool PutCall::AwaitsNodes(const Item& item, const absl::Status& status) {
 }
 
 void PutCall::TakeGrant(Item& item, const v1::Grant& grant, const ResponseNodes& nodes) {
+  without_nodes_since_ = absl::InfiniteFuture();
   item.stage = Stage::kGranted;
   item.grant = grant;
   item.past.push_back(Generation{grant.generation()});
@@ -250,6 +268,8 @@ void PutCall::Write() {
 }
 
 void PutCall::PrepareWrites(Item& item) {
+  const auto replicas =
+      static_cast<uint8_t>(std::min<size_t>(wanted_replicas(), kMaxReplicas));  // a master may lie
   item.ops.clear();
   item.ops.resize(item.replicas.size());
   for (size_t replica = 0; replica < item.replicas.size(); ++replica) {
@@ -267,7 +287,8 @@ void PutCall::PrepareWrites(Item& item) {
                    .object_bytes = item.size_bytes,
                    .part_index = static_cast<uint16_t>(part),
                    .part_count = static_cast<uint16_t>(parts.size()),
-                   .replica_index = static_cast<uint8_t>(replica)};
+                   .replica_index = static_cast<uint8_t>(replica),
+                   .replicas = replicas};
     }
   }
 }
@@ -296,6 +317,7 @@ void PutCall::Evaluate(Item& item) {
   }
   if (good >= required_replicas()) {
     item.stage = Stage::kWritten;
+    item.written.push_back(Generation{item.grant.generation()});
     return;
   }
   item.stage = Stage::kRefused;

@@ -34,7 +34,8 @@ std::vector<absl::Status> PutMany(Session& session, absl::Span<const PutItem> it
                                   const PutOptions& options, const CallContext& context);
 
 inline constexpr int kPutAttempts = 16;
-// A call that does not wait for space is refused after so long without nodes.
+// A call that does not wait for space is refused after so long without the nodes that it needs,
+// where the master expects them; else at once.
 inline constexpr absl::Duration kNodesAwaited = absl::Seconds(3);
 inline constexpr absl::Duration kCancelAbortTimeout = absl::Milliseconds(50);
 

@@ -173,6 +173,14 @@ TEST_F(PutPathTest, APoolThatStaysWithoutNodesIsToldSo) {
   EXPECT_EQ(pool_.master.calls("StartPuts"), calls + 1);
 }
 
+TEST_F(PutPathTest, NodesThatNobodyExpectsAreNotAwaited) {
+  pool_.master.starts_without_nodes = 1'000'000;
+  pool_.master.nodes_come_within = absl::ZeroDuration();
+  EXPECT_THAT(Put("a", "alpha", {.wait_for_space = false}),
+              Fails(absl::StatusCode::kUnavailable, ErrorReason::kNoNodes));
+  EXPECT_EQ(pool_.master.calls("StartPuts"), 1);
+}
+
 TEST_F(PutPathTest, AnAbortedGrantIsANewPut) {
   // The master loses the grants between write and commit.
   bool is_first = true;
@@ -282,6 +290,18 @@ TEST_F(PutPathTest, FindsItsOwnEarlierAttemptCommitted) {
   };
   EXPECT_THAT(Put("a", "alpha"), IsOk());
   EXPECT_EQ(pool_.master.calls("CommitPuts"), 0);
+  EXPECT_EQ(Get("a"), "alpha");
+}
+
+// The leader that had the grant died before the second replica was written, and the next one has
+// adopted the first.
+TEST_F(PutPathTest, AnEarlierAttemptWithTooFewReplicasIsNoSuccess) {
+  pool_.node("n2").faults.lost_answers = 2;
+  pool_.master.on_call = [&](absl::string_view method) {
+    if (method == "AbortPuts") pool_.master.CommitBySeal("a");
+  };
+  EXPECT_THAT(Put("a", "alpha", {.replicas = 2}),
+              Fails(absl::StatusCode::kUnavailable, ErrorReason::kReplicasUnmet));
   EXPECT_EQ(Get("a"), "alpha");
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
 #include "common/rpc/grpc/status_convert.h"
@@ -65,8 +66,9 @@ bool IsFinished(grpc::CompletionQueue& queue, absl::Duration within) {
 }
 
 // Another master would say the same, or there is no time to ask one.
-bool IsFinal(const absl::Status& failure) {
-  return !absl::IsUnavailable(failure) && ReasonOf(failure) != ErrorReason::kNotLeader;
+bool IsFinal(const absl::Status& answer) {
+  if (absl::IsUnavailable(answer)) return IsAnswerOfLeader(answer);
+  return ReasonOf(answer) != ErrorReason::kNotLeader;
 }
 
 // Says nothing of who leads.
@@ -83,6 +85,79 @@ absl::Status Silent(absl::string_view address, absl::Duration silence) {
 
 }  // namespace
 
+// One call's way to the leader. What it finds out is for all calls, at once and in the order in
+// which it happens: one that began long ago has no old stories to tell when it ends.
+class GrpcMasterStub::Round {
+ public:
+  explicit Round(GrpcMasterStub& stub) : stub_(stub), choice_(stub.Known()) {
+    choice_.StartRound();
+  }
+
+  bool is_over() const { return choice_.is_round_over(); }
+  size_t size() const { return choice_.size(); }
+  // To be asked still. Of addresses that were learnt in this call there may have been more.
+  size_t left() const { return size() > tried_.size() ? size() - tried_.size() : 1; }
+
+  LeaderChoice::Step Next(absl::Time now) {
+    const LeaderChoice::Step step = choice_.Next(now);
+    address_ = step.address;
+    return step;
+  }
+
+  // What came of it.
+  void OnLeader() {
+    if (tried_.empty()) return;  // it was the first to be asked, and will be
+    Share([&](LeaderChoice& known) { known.NoteLeader(address_); });
+  }
+  void OnFollower(absl::string_view leader, absl::Time now) {
+    tried_.push_back(absl::StrCat(address_, " (follows)"));
+    has_follower_ = true;
+    choice_.OnNotLeader(leader, now);
+    Share([&](LeaderChoice& known) { known.NoteFollower(address_); });
+  }
+  void OnSilent(absl::Duration silence, absl::Time now) {
+    tried_.push_back(absl::StrCat(address_, " (no sign of life)"));
+    failure_ = Silent(address_, silence);
+    NoteSilent(now);
+  }
+  // `is_late`: it took as long as a silence.
+  void OnUnavailable(const absl::Status& why, bool is_late, absl::Time now) {
+    if (DetailOf(why).has_value()) {  // it answered, and is about to go
+      tried_.push_back(absl::StrCat(address_, " (shuts down)"));
+      failure_ = why;
+      return NoteUnreachable(now);
+    }
+    tried_.push_back(DescribeUnreachable(address_, why.message()));
+    failure_ = NoMasterAnswers(tried_);
+    if (is_late) return NoteSilent(now);  // nothing came of an attempt to connect
+    NoteUnreachable(now);
+  }
+
+  // When all were asked.
+  absl::Status Outcome() const { return has_follower_ ? NoMasterLeads(tried_) : failure_; }
+
+ private:
+  void NoteSilent(absl::Time now) {
+    choice_.OnSilent(now);
+    Share([&](LeaderChoice& known) { known.NoteSilent(address_, now); });
+  }
+  void NoteUnreachable(absl::Time now) {
+    choice_.OnUnreachable(now);
+    Share([&](LeaderChoice& known) { known.NoteUnreachable(address_); });
+  }
+  void Share(absl::FunctionRef<void(LeaderChoice&)> note) {
+    absl::MutexLock lock(&stub_.mutex_);
+    note(stub_.choice_);
+  }
+
+  GrpcMasterStub& stub_;
+  LeaderChoice choice_;
+  std::string address_;             // of the one that is asked
+  std::vector<std::string> tried_;  // and what came of each, the leader aside
+  absl::Status failure_;
+  bool has_follower_ = false;
+};
+
 GrpcMasterStub::GrpcMasterStub(const std::vector<std::string>& addresses, const Clock& clock,
                                const Options& options)
     : clock_(clock),
@@ -96,16 +171,9 @@ GrpcMasterStub::GrpcMasterStub(const std::vector<std::string>& addresses, const 
 
 GrpcMasterStub::~GrpcMasterStub() = default;
 
-LeaderChoice GrpcMasterStub::NewRound() const {
+LeaderChoice GrpcMasterStub::Known() const {
   absl::ReaderMutexLock lock(&mutex_);
-  LeaderChoice choice = choice_;
-  choice.StartRound();
-  return choice;
-}
-
-void GrpcMasterStub::Keep(const LeaderChoice& choice) {
-  absl::MutexLock lock(&mutex_);
-  choice_ = choice;
+  return choice_;
 }
 
 std::shared_ptr<const GrpcMasterStub::Master> GrpcMasterStub::MasterAt(const std::string& address) {
@@ -124,59 +192,40 @@ std::shared_ptr<const GrpcMasterStub::Master> GrpcMasterStub::MasterAt(const std
 template <typename Request, typename Response>
 absl::StatusOr<Response> GrpcMasterStub::Call(Method<Request, Response> method,
                                               const Request& request, const CallContext& context) {
-  LeaderChoice choice = NewRound();
-  absl::Status failure;
-  std::vector<std::string> tried;
-  bool has_follower = false;
-  for (size_t asked = 0; !choice.is_round_over(); ++asked) {
-    const LeaderChoice::Step step = choice.Next(clock_.Now());
+  Round round(*this);
+  while (!round.is_over()) {
+    const LeaderChoice::Step step = round.Next(clock_.Now());
     const std::shared_ptr<const Master> master = MasterAt(step.address);
-    const absl::Duration silence = SilenceFor(choice, step.patience, asked, context);
+    const absl::Duration silence = SilenceFor(round, step.patience, context);
     Response response;
     const absl::Time begun = clock_.Now();
     const std::optional<grpc::Status> status =
         Try(method, *master, request, context, silence, &response);
     const absl::Time now = clock_.Now();
     if (!status.has_value()) {
-      choice.OnSilent(now);
-      failure = Silent(step.address, 2 * silence);
-      tried.push_back(absl::StrCat(step.address, " (no sign of life)"));
+      round.OnSilent(2 * silence, now);
       continue;
     }
-    failure = status->ok() ? absl::OkStatus() : Explain(*status, *master, context);
-    if (IsFinal(failure)) {
-      if (asked > 0 && !IsEndOfCall(failure)) {
-        choice.OnLeader();
-        Keep(choice);
-      }
-      if (failure.ok()) return response;
-      return failure;
+    const absl::Status answer =
+        status->ok() ? absl::OkStatus() : Explain(*status, *master, context);
+    if (IsFinal(answer)) {
+      if (!IsEndOfCall(answer)) round.OnLeader();
+      if (answer.ok()) return response;
+      return answer;
     }
-    if (ReasonOf(failure) == ErrorReason::kNotLeader) {
-      has_follower = true;
-      choice.OnNotLeader(DetailOf(failure)->leader, now);
-      tried.push_back(absl::StrCat(step.address, " (follows)"));
-      continue;
-    }
-    if (now - begun < silence) {
-      choice.OnUnreachable(now);
+    if (ReasonOf(answer) == ErrorReason::kNotLeader) {
+      round.OnFollower(DetailOf(answer)->leader, now);
     } else {
-      choice.OnSilent(now);  // nothing came of an attempt to connect
+      round.OnUnavailable(answer, /*is_late=*/now - begun >= silence, now);
     }
-    if (DetailOf(failure).has_value()) continue;  // it answered, and refused
-    tried.push_back(DescribeUnreachable(step.address, failure.message()));
-    failure = NoMasterAnswers(tried);
   }
-  Keep(choice);
-  return has_follower ? NoMasterLeads(tried) : failure;
+  return round.Outcome();
 }
 
-absl::Duration GrpcMasterStub::SilenceFor(const LeaderChoice& choice, absl::Duration patience,
-                                          size_t asked, const CallContext& context) const {
-  if (choice.size() == 1 && options_.waits_for_lone_master) return absl::InfiniteDuration();
-  // Of addresses that were learnt in this call there may be more.
-  const size_t left = choice.size() > asked ? choice.size() - asked : 1;
-  const absl::Duration share = context.Remaining(clock_) / (2 * static_cast<int64_t>(left));
+absl::Duration GrpcMasterStub::SilenceFor(const Round& round, absl::Duration patience,
+                                          const CallContext& context) const {
+  if (round.size() == 1 && options_.waits_for_lone_master) return absl::InfiniteDuration();
+  const absl::Duration share = context.Remaining(clock_) / (2 * static_cast<int64_t>(round.left()));
   return std::min(std::max(share, kSilenceMin), patience);
 }
 

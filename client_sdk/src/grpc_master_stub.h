@@ -68,13 +68,12 @@ class GrpcMasterStub final : public MasterStub {
   using Method = std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (Stub::*)(
       grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
 
+  class Round;
+
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(Method<Request, Response> method, const Request& request,
                                 const CallContext& context);
-  // Of one call: what all have found out, and a round of its own.
-  LeaderChoice NewRound() const;
-  // What it has found out is for all.
-  void Keep(const LeaderChoice& choice);
+  LeaderChoice Known() const;
   // Connects when it is new.
   std::shared_ptr<const Master> MasterAt(const std::string& address);
   // One master. nullopt: it gives no sign of life.
@@ -82,8 +81,8 @@ class GrpcMasterStub final : public MasterStub {
   std::optional<grpc::Status> Try(Method<Request, Response> method, const Master& master,
                                   const Request& request, const CallContext& context,
                                   absl::Duration silence, Response* response) const;
-  // What is waited for of the next master in a call that has asked `asked`.
-  absl::Duration SilenceFor(const LeaderChoice& choice, absl::Duration patience, size_t asked,
+  // What is waited for of the next master of the round.
+  absl::Duration SilenceFor(const Round& round, absl::Duration patience,
                             const CallContext& context) const;
   bool IsThere(const Master& master, const v1::RequestHeader& header, const CallContext& context,
                absl::Duration silence) const;
@@ -93,7 +92,7 @@ class GrpcMasterStub final : public MasterStub {
   const Clock& clock_;
   const Options options_;
   mutable absl::Mutex mutex_;
-  LeaderChoice choice_ ABSL_GUARDED_BY(mutex_);
+  LeaderChoice choice_ ABSL_GUARDED_BY(mutex_);  // what all calls have found out
   // Shared with the calls that are under way: a learnt address may be forgotten meanwhile.
   absl::flat_hash_map<std::string, std::shared_ptr<const Master>> masters_ ABSL_GUARDED_BY(mutex_);
 };

@@ -221,6 +221,56 @@ TEST_F(GrpcMasterStubTest, ThatAKeyIsNotThereIsALeadersAnswer) {
   EXPECT_EQ(asked.load(), 1);
 }
 
+// Its etcd may be away for a moment: the standbys know no more than that it leads.
+TEST_F(GrpcMasterStubTest, ThatNothingCanBeSavedNowIsALeadersAnswer) {
+  Server standby;
+  std::atomic<int> asked{0};
+  standby.answer = [&](grpc::ServerContext*) {
+    ++asked;
+    return NotLeader(server_.address());
+  };
+  server_.answer = [](grpc::ServerContext*) {
+    return ToGrpc(MakeError(absl::StatusCode::kUnavailable, ErrorReason::kNotSaved, "no etcd",
+                            {.hint = "look at etcd"}));
+  };
+  GrpcMasterStub stub({standby.address(), server_.address()}, clock_, {});
+  for (int i = 0; i < 3; ++i) {
+    const absl::Status status = Exists(stub, Within(absl::Seconds(30)));
+    EXPECT_THAT(status, Fails(absl::StatusCode::kUnavailable, ErrorReason::kNotSaved));
+    EXPECT_EQ(DetailOf(status)->hint, "look at etcd");
+  }
+  EXPECT_EQ(asked.load(), 1);
+}
+
+TEST_F(GrpcMasterStubTest, ACallThatBeganBeforeAFailoverDoesNotUndoWhatOthersFoundOut) {
+  Server standby, leader;  // the leader is on no list
+  std::atomic<bool> is_held{false}, may_end{false};
+  std::atomic<int> asked{0};
+  server_.answer = [&](grpc::ServerContext*) {
+    ++asked;
+    return NotLeader(leader.address());
+  };
+  server_.answer_start = [&](grpc::ServerContext* context) {
+    is_held = true;
+    while (!may_end.load() && !context->IsCancelled()) std::this_thread::yield();
+    return NotLeader("");
+  };
+  standby.answer_start = [](grpc::ServerContext*) { return NotLeader(""); };
+  GrpcMasterStub stub({server_.address(), standby.address()}, clock_,
+                      {.silence_max = absl::Minutes(1)});
+  std::thread before([&] {
+    EXPECT_THAT(stub.StartPuts(v1::StartPutsRequest(), Within(absl::Minutes(4))),
+                Fails(absl::StatusCode::kUnavailable, ErrorReason::kNotLeader));
+  });
+  while (!is_held.load()) std::this_thread::yield();
+  EXPECT_THAT(Exists(stub, Within(absl::Seconds(30))), IsOk());
+  may_end = true;
+  before.join();
+  const int asked_before = asked.load();
+  EXPECT_THAT(Exists(stub, Within(absl::Seconds(30))), IsOk());
+  EXPECT_EQ(asked.load(), asked_before) << "who leads was known";
+}
+
 TEST_F(GrpcMasterStubTest, NobodyLeadsIsUnavailableAndEachWasAskedOnce) {
   Server other;
   std::atomic<int> asked{0};

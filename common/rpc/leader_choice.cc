@@ -4,6 +4,7 @@
 
 #include "common/check.h"
 #include "common/config/host_port.h"
+#include "common/error.h"
 
 namespace moonpool {
 namespace {
@@ -47,8 +48,8 @@ bool LeaderChoice::Knows(absl::string_view address) const {
 }
 
 LeaderChoice::Master* LeaderChoice::FindOrLearn(absl::string_view address) {
-  if (!IsAddress(address)) return nullptr;
   if (Master* const known = Find(address)) return known;
+  if (!IsAddress(address)) return nullptr;
   const auto learnt = std::count_if(masters_.begin(), masters_.end(),
                                     [](const Master& master) { return master.is_learnt; });
   if (static_cast<size_t>(learnt) >= kLearntMax) {
@@ -101,43 +102,57 @@ void LeaderChoice::StartRound() {
 }
 
 void LeaderChoice::OnLeader() {
-  Master* const leader = Find(asked_);
-  if (leader == nullptr) return;
-  leader->silences = 0;
-  leader->silent_until = absl::InfinitePast();
-  favourite_ = asked_;
-  rounds_ = 0;
+  if (Find(asked_) == nullptr) return;
+  NoteLeader(asked_);
   for (Master& master : masters_) master.is_asked = false;
+}
+
+void LeaderChoice::NoteLeader(absl::string_view address) {
+  Master* const leader = FindOrLearn(address);
+  if (leader == nullptr) return;
+  leader->Heard();
+  favourite_ = leader->address;
+  rounds_ = 0;
   std::erase_if(masters_, [this](const Master& master) {
-    return master.is_learnt && master.silences > 0 && master.address != asked_;
+    return master.is_learnt && master.silences > 0 && master.address != favourite_;
   });
 }
 
 void LeaderChoice::OnNotLeader(absl::string_view leader, absl::Time now) {
   Master* const follower = Find(asked_);
   if (follower == nullptr) return;
-  follower->silences = 0;
-  follower->silent_until = absl::InfinitePast();
+  NoteFollower(asked_);
   follower->is_asked = true;
   has_answer_ = true;
-  if (favourite_ == asked_) favourite_.clear();
   const Master* const named = leader == asked_ ? nullptr : FindOrLearn(leader);
   if (named != nullptr) favourite_ = named->address;
   EndStep(now);
 }
 
+void LeaderChoice::NoteFollower(absl::string_view address) {
+  if (Master* const follower = Find(address)) follower->Heard();
+  if (favourite_ == address) favourite_.clear();
+}
+
 void LeaderChoice::OnUnreachable(absl::Time now) {
-  if (favourite_ == asked_) favourite_.clear();
+  NoteUnreachable(asked_);
   EndStep(now);
 }
 
+void LeaderChoice::NoteUnreachable(absl::string_view address) {
+  if (favourite_ == address) favourite_.clear();
+}
+
 void LeaderChoice::OnSilent(absl::Time now) {
-  Master* const master = Find(asked_);
-  if (master != nullptr && now >= master->silent_until) {
-    ++master->silences;
-    master->silent_until = now + kSilentFor;
-  }
+  NoteSilent(asked_, now);
   EndStep(now);
+}
+
+void LeaderChoice::NoteSilent(absl::string_view address, absl::Time now) {
+  Master* const master = FindOrLearn(address);
+  if (master == nullptr || now < master->silent_until) return;
+  ++master->silences;
+  master->silent_until = now + kSilentFor;
 }
 
 void LeaderChoice::EndStep(absl::Time now) {
@@ -147,13 +162,29 @@ void LeaderChoice::EndStep(absl::Time now) {
                    [](const Master& master) { return master.is_asked; })) {
     return;
   }
-  const absl::Duration max = has_answer_ ? options_.election_pause_max : options_.pause_max;
-  pause_until_ = now + PauseOf(rounds_++, max);
+  pause_until_ = now + PauseAfter(rounds_++);
   is_pausing_ = true;
 }
 
-absl::Duration LeaderChoice::PauseOf(int rounds, absl::Duration max) {
-  return Doubled(options_.pause_min, rounds, max) * (0.5 + 0.5 * random_.Uniform());
+absl::Duration LeaderChoice::PauseAfter(int rounds) {
+  absl::Duration pause;
+  if (!has_answer_) {
+    pause = Doubled(options_.pause_min, rounds, options_.pause_max);
+  } else if (rounds < kQuickRounds) {
+    pause = Doubled(options_.pause_min, rounds, options_.election_pause_max);
+  } else {
+    pause = Doubled(options_.election_pause_max, rounds - kQuickRounds,
+                    options_.long_election_pause_max);
+  }
+  return pause * (0.5 + 0.5 * random_.Uniform());
+}
+
+bool IsAnswerOfLeader(const absl::Status& status) {
+  if (status.ok()) return true;
+  // What has no detail was never said by a master.
+  const std::optional<ErrorDetail> detail = DetailOf(status);
+  return detail.has_value() && detail->reason != ErrorReason::kNotLeader &&
+         detail->reason != ErrorReason::kShuttingDown;
 }
 
 }  // namespace moonpool

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/random.h"
@@ -29,10 +30,12 @@ namespace moonpool {
 
 struct LeaderChoiceOptions {
   // Between two rounds: doubled each time, and then up to half of it taken off. Who is told that
-  // the masters are there and none leads comes back soon.
+  // the masters are there and none leads comes back soon; after kQuickRounds the election is not
+  // one of the usual ones, and pauses grow on to the long ones.
   absl::Duration pause_min = absl::Milliseconds(20);
   absl::Duration pause_max = absl::Milliseconds(200);
   absl::Duration election_pause_max = absl::Milliseconds(200);
+  absl::Duration long_election_pause_max = absl::Milliseconds(200);
   // For one that is not known to be silent, doubled with each of its silences up to the largest;
   // and for one that was silent a short while ago.
   absl::Duration patience = absl::Seconds(1);
@@ -46,6 +49,8 @@ class LeaderChoice {
   // Another leader has come before, where leases are of 2 s.
   static constexpr absl::Duration kSilentFor = absl::Seconds(4);
   static constexpr size_t kLearntMax = 4;
+  // With pauses of 200 ms at most, some 3 s: longer than another leader takes to come as a rule.
+  static constexpr int kQuickRounds = 20;
 
   struct Step {
     std::string address;  // empty: nobody before `at`
@@ -69,6 +74,14 @@ class LeaderChoice {
   // It may be stopped, or cut off.
   void OnSilent(absl::Time now);
 
+  // What somebody else has found out of any master, who makes a round of its own: of nobody asked
+  // here. In the order in which it was found out. Not whom a follower has named, which may be an
+  // older story than what is known here.
+  void NoteLeader(absl::string_view address);
+  void NoteFollower(absl::string_view address);
+  void NoteUnreachable(absl::string_view address);
+  void NoteSilent(absl::string_view address, absl::Time now);
+
   // Everybody was asked, and Next names none before the pause is over.
   bool is_round_over() const { return is_pausing_; }
   // For callers who make their pauses themselves: everybody may be asked again, now.
@@ -84,6 +97,11 @@ class LeaderChoice {
     bool is_asked = false;  // in this round
     int silences = 0;       // since it was last heard
     absl::Time silent_until = absl::InfinitePast();
+
+    void Heard() {
+      silences = 0;
+      silent_until = absl::InfinitePast();
+    }
   };
 
   Master* Find(absl::string_view address);
@@ -93,7 +111,8 @@ class LeaderChoice {
   absl::Duration PatienceWith(const Master& master, absl::Time now) const;
   // The one that was asked has been dealt with.
   void EndStep(absl::Time now);
-  absl::Duration PauseOf(int rounds, absl::Duration max);
+  // After so many rounds without a leader before this one.
+  absl::Duration PauseAfter(int rounds);
 
   LeaderChoiceOptions options_;
   Random random_;
@@ -105,5 +124,9 @@ class LeaderChoice {
   bool is_pausing_ = false;
   absl::Time pause_until_ = absl::InfinitePast();
 };
+
+// Only who leads says that, so that no other master need be asked: what it was asked to do is done,
+// or has failed for a reason of its own.
+bool IsAnswerOfLeader(const absl::Status& status);
 
 }  // namespace moonpool

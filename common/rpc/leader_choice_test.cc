@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/error.h"
 
 namespace moonpool {
 namespace {
@@ -84,6 +85,37 @@ TEST_F(LeaderChoiceTest, AfterARoundThereIsAPauseThatGrowsAndStaysShortInAnElect
   }
   EXPECT_GT(longest, absl::Milliseconds(100));
   EXPECT_LE(longest, absl::Milliseconds(200));
+}
+
+// Many who ask ten times a second for as long as an etcd is away would be a load of their own.
+TEST_F(LeaderChoiceTest, InALongElectionPausesGrowOn) {
+  LeaderChoiceOptions options = kOptions;
+  options.long_election_pause_max = absl::Seconds(1);
+  LeaderChoice choice({"a:1", "b:1"}, options, Random(1));
+  const absl::Time begun = now_;
+  const auto round = [&] {
+    while (!choice.is_round_over()) {
+      Ask(choice);
+      choice.OnNotLeader("", now_);
+    }
+    return Pause(choice);
+  };
+  for (int i = 0; i < LeaderChoice::kQuickRounds; ++i) {
+    EXPECT_LE(round(), options.election_pause_max);
+    Ask(choice);  // begins the next one
+  }
+  EXPECT_GT(now_ - begun, absl::Seconds(2));
+  EXPECT_LT(now_ - begun, absl::Seconds(4));
+  absl::Duration longest = absl::ZeroDuration();
+  for (int i = 0; i < 20; ++i) {
+    longest = std::max(longest, round());
+    Ask(choice);
+  }
+  EXPECT_GT(longest, absl::Milliseconds(800));
+  EXPECT_LE(longest, options.long_election_pause_max);
+  // And are short again in the next election.
+  choice.OnLeader();
+  EXPECT_LE(round(), options.pause_min);
 }
 
 TEST_F(LeaderChoiceTest, WhereNobodyAnswersPausesGrowUntilSomebodyDoes) {
@@ -228,6 +260,42 @@ TEST_F(LeaderChoiceTest, WhoNamesANewOneEachTimeIsFollowedAFewTimes) {
   EXPECT_EQ(Ask(choice_), "y:1");
   EXPECT_FALSE(choice_.Knows("x1:1"));
   EXPECT_EQ(choice_.size(), 3 + LeaderChoice::kLearntMax);
+}
+
+// As among calls that ask at the same time.
+TEST_F(LeaderChoiceTest, WhatOthersFindOutCountsAndAsksNobody) {
+  choice_.NoteLeader("x:1");
+  EXPECT_EQ(Ask(choice_), "x:1");
+  choice_.StartRound();
+  choice_.NoteFollower("a:1");
+  choice_.NoteUnreachable("b:1");
+  EXPECT_EQ(Ask(choice_), "x:1") << "what is told of others does not touch it";
+  choice_.StartRound();
+  choice_.NoteFollower("x:1");
+  EXPECT_EQ(Ask(choice_), "a:1");
+  choice_.StartRound();
+  choice_.NoteSilent("a:1", now_);
+  choice_.NoteSilent("a:1", now_);
+  EXPECT_EQ(Ask(choice_), "b:1");
+  now_ += LeaderChoice::kSilentFor;
+  choice_.StartRound();
+  EXPECT_EQ(Ask(choice_), "a:1");
+  EXPECT_EQ(choice_.Next(now_).patience, absl::Seconds(2)) << "it was one silence";
+  choice_.NoteFollower("a:1");
+  EXPECT_EQ(choice_.Next(now_).patience, absl::Seconds(1));
+}
+
+TEST(IsAnswerOfLeader, IsWhateverOnlyALeaderSays) {
+  const auto with = [](ErrorReason reason) {
+    return MakeError(absl::StatusCode::kUnavailable, reason, "no");
+  };
+  EXPECT_TRUE(IsAnswerOfLeader(absl::OkStatus()));
+  EXPECT_TRUE(IsAnswerOfLeader(with(ErrorReason::kNotSaved)));
+  EXPECT_TRUE(IsAnswerOfLeader(with(ErrorReason::kUnspecified))) << "a reason of a later release";
+  EXPECT_FALSE(IsAnswerOfLeader(with(ErrorReason::kNotLeader)));
+  EXPECT_FALSE(IsAnswerOfLeader(with(ErrorReason::kShuttingDown)));
+  EXPECT_FALSE(IsAnswerOfLeader(absl::UnavailableError("connection refused")));
+  EXPECT_FALSE(IsAnswerOfLeader(absl::DeadlineExceededError("")));
 }
 
 TEST_F(LeaderChoiceTest, WhateverItIsToldItIsBoundedAndAsksEverybody) {

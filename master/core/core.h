@@ -125,6 +125,8 @@ class Core {
   bool Tick(absl::Time now);
   // Everything since the last call, in order.
   Effects TakeEffects();
+  // The changes of durable state up to this one are durable.
+  void Saved(ChangeNumber number);
   // Moves whenever space was freed, a grant was closed, a lease ended or a node joined.
   uint64_t change_count() const;
 

@@ -65,7 +65,7 @@ absl::Status CountSlot(const CoreState& s, SlotIndex slot, Recount& count) {
     if (object.generation > Generation::Of(s.term, s.counter)) return Broken("future generation");
     if (object.parent != kNoSlot) {
       auto& [live, open] = count.children[object.parent];
-      is_live ? ++live : ++open;
+      ++(is_live ? live : open);
     }
   } else if (object.parent != kNoSlot || object.live_children + object.open_children == 0) {
     return Broken("absent slot ", slot, " is of no use");
@@ -95,10 +95,16 @@ absl::Status CountSlot(const CoreState& s, SlotIndex slot, Recount& count) {
   if (!is_live) return absl::OkStatus();
   ++count.live;
   if (object.is_adopted) ++count.adopted;
-  const bool is_short = s.ReplicaCount(slot) < object.wished();
+  const uint32_t have = s.ReplicaCount(slot);
+  const bool is_short = have < object.wished();
   if (is_short != object.is_short) return Broken("slot ", slot, " has another number of replicas");
   if (is_short) ++count.short_objects;
-  if (is_short && !s.keeper.IsCared(slot)) return Broken("nobody looks after slot ", slot);
+  const bool is_as_it_shall_be = have == object.wished() + object.extra;
+  if (!is_as_it_shall_be && !s.keeper.IsCared(slot))
+    return Broken("nobody looks after slot ", slot);
+  if (object.extra > 0 && !s.keeper.hot().contains(slot)) {
+    return Broken("nobody asks whether slot ", slot, " is still hot");
+  }
   if (object.live_children + object.open_children > 0) ++count.live_parents;
   auto& [number, live_bytes] = count.name_spaces[object.name_space];
   ++number;

@@ -95,7 +95,11 @@ bool CoreState::CommitSealed(SlotIndex slot, uint32_t enough, absl::Time now) {
   uint32_t complete = 0;
   for (uint32_t i = 0; i < kMaxReplicas; ++i) {
     if (parts[i] == 0) continue;
-    parts[i] == sealed[i] ? ++complete : (unsealed.push_back(i), 0u);
+    if (parts[i] == sealed[i]) {
+      ++complete;
+    } else {
+      unsealed.push_back(i);
+    }
   }
   if (complete < std::max<uint32_t>(enough, 1)) return false;
   return Commit(slot, unsealed, now).ok();

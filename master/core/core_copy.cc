@@ -61,10 +61,7 @@ ReplicaKeeper::Turned ReplicaKeeper::StartCopy(SlotIndex slot, const Stand& stan
   const double seconds = 8.0 * static_cast<double>(copy.bytes()) /
                          static_cast<double>(std::max<uint64_t>(options_.copy_bandwidth, 1));
   copy.deadline = now + options_.copy_timeout + absl::Seconds(seconds);
-  // Numbers only have to differ where replicas have several parts. A master to come takes the
-  // highest number for what the writer asked for, which an extra replica was not.
-  const bool is_extra = stand.staying >= core_.objects[slot].wished();
-  Command(copy, *source, is_extra && copy.parts.size() == 1 ? 0 : number);
+  Command(copy, *source, number);
   ++core_.totals.copies_started;
   copies_.Start(std::move(copy));
   return Turned::kDone;
@@ -100,10 +97,11 @@ CopyPlacement ReplicaKeeper::Place(SlotIndex slot, const Stand& stand, const Rep
     const NodeRecord& node = core_.nodes[index];
     const bool is_holder = std::find(holders.begin(), holders.end(), index) != holders.end();
     // What it is to forget it would forget with the copy.
-    const bool is_owing = core_.debts.HasUnlisted(node.id) || core_.debts.IsOwed(node.id, dead);
+    const bool is_owing = core_.debts.HasUnlisted(node.id) || core_.debts.IsOwed(node.id, dead) ||
+                          dead.generation <= node.given_up_to;
+    if (is_holder || node.description.wire_minor < kCopyMinor) return Fit::kNo;
     was_owing = was_owing || is_owing;
-    if (is_holder || is_owing || node.description.wire_minor < kCopyMinor) return Fit::kNo;
-    return pacer_.HasRoom(index, now) ? Fit::kYes : Fit::kBusy;
+    return !is_owing && pacer_.HasRoom(index, now) ? Fit::kYes : Fit::kBusy;
   };
   CopyRequest request{.like = source.parts, .others = staying, .fit = fit, .now = now};
   CopyPlacement to = core_.placement.PlaceCopy(request);
@@ -130,7 +128,8 @@ CopyPlacement ReplicaKeeper::Place(SlotIndex slot, const Stand& stand, const Rep
     request.in_any_domain = true;
     to = core_.placement.PlaceCopy(request);
   }
-  if (to.bar == CopyBar::kNoNode && was_owing) to.bar = CopyBar::kNoRoom;  // soon there is one
+  // It will have forgotten soon, but not at once.
+  if (to.bar == CopyBar::kBusy && was_owing) to.bar = CopyBar::kNoRoom;
   return to;
 }
 
@@ -152,6 +151,7 @@ void ReplicaKeeper::Command(const ReplicaCopy& copy, const ReplicaView& source,
     command.part_index = static_cast<uint32_t>(i);
     command.part_count = static_cast<uint32_t>(copy.parts.size());
     command.replica_index = replica_index;
+    command.replicas = object.wished();
     command.claim = part.claim;
     command.source = AddressOf(core_.nodes[part.from]);
     command.source_extent = ExtentOf(source.parts[i]);
@@ -213,7 +213,7 @@ void ReplicaKeeper::Complete(SlotIndex slot) {
     // Nodes have brought so many meanwhile that there is no number left.
     core_.placement.GiveBack({parts.begin(), parts.end()});
     for (const StoredPart& part : parts) core_.Disown(slot, part.node);
-    return;
+    return Weigh(slot);
   }
   // A drained node's walk waits for what has arrived: what is to leave may leave now.
   if (const Stand stand = Look(slot); stand.staying < stand.replicas.size()) {

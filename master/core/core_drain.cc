@@ -1,6 +1,7 @@
 // Nodes that are to be empty: what they hold moves to others, the hottest first.
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -12,7 +13,8 @@
 namespace moonpool::master {
 namespace {
 
-// Objects that wait for their turn to move, so that the queue holds no whole nodes.
+// Objects that wait for their turn to move, so that the queue holds no whole nodes. Nodes that are
+// drained at the same time have equal shares.
 constexpr size_t kAhead = 1024;
 // Between two walks, and so much longer for each object that cannot move: looking at those again
 // takes a small share of the time.
@@ -52,9 +54,9 @@ std::optional<DrainStatus> ReplicaKeeper::DrainOf(const NodeRecord& node) const 
   const Drain* const drain = drains_.Find(node.description.name);
   if (drain == nullptr) return std::nullopt;
   const auto stuck = [&](StuckBy why) { return drain->stuck[static_cast<size_t>(why)]; };
-  const auto use = [&](ByteUse kind) { return node.bytes[static_cast<size_t>(kind)]; };
-  return DrainStatus{.parts_left = node.parts.size(),
-                     .bytes_left = use(ByteUse::kLive) + use(ByteUse::kGranted),
+  return DrainStatus{.is_done = node.is_empty(),
+                     .parts_left = node.parts.size(),
+                     .bytes_left = node.held_bytes(),
                      .moved_objects = drain->moved_objects,
                      .moved_bytes = drain->moved_bytes,
                      .without_node = stuck(StuckBy::kNoNode),
@@ -64,24 +66,32 @@ std::optional<DrainStatus> ReplicaKeeper::DrainOf(const NodeRecord& node) const 
 }
 
 void ReplicaKeeper::WalkDrains(absl::Time now, uint32_t* work) {
+  std::vector<std::pair<NodeRecord*, Drain*>> walking;
   for (auto& [name, drain] : drains_.drains()) {
     NodeRecord* const node = core_.nodes.FindByName(name);
-    if (node != nullptr && *work > 0) WalkNode(*node, drain, now, work);
+    const bool is_pause = drain.walk == Drain::Walk::kPause && now < drain.resumes_at;
+    if (node != nullptr && !is_pause) walking.emplace_back(node, &drain);
+  }
+  const size_t most_ahead = std::max<size_t>(kAhead / std::max<size_t>(walking.size(), 1), 1);
+  for (size_t i = 0; i < walking.size() && *work > 0; ++i) {
+    const auto others = static_cast<uint32_t>(walking.size() - i);
+    const uint32_t share = std::max(*work / others, 1u);
+    uint32_t left = share;
+    WalkNode(*walking[i].first, *walking[i].second, most_ahead, now, &left);
+    *work -= share - left;
   }
 }
 
-void ReplicaKeeper::WalkNode(NodeRecord& node, Drain& drain, absl::Time now, uint32_t* work) {
-  const auto queued = [&] {
-    return queue_.CountOf(kDrainHotRank) + queue_.CountOf(kDrainColdRank);
-  };
+void ReplicaKeeper::WalkNode(NodeRecord& node, Drain& drain, size_t most_ahead, absl::Time now,
+                             uint32_t* work) {
   if (drain.walk == Drain::Walk::kPause) {
-    if (now < drain.resumes_at) return;
     drain.walk = Drain::Walk::kHot;
     drain.unwalked = SIZE_MAX;
     drain.stuck = std::exchange(drain.found, {});
   }
   drain.unwalked = std::min(drain.unwalked, node.parts.size());
-  while (*work > 0 && drain.unwalked > 0 && queued() < kAhead) {
+  std::erase_if(drain.ahead, [&](SlotIndex slot) { return !queue_.IsReady(slot); });
+  while (*work > 0 && drain.unwalked > 0 && drain.ahead.size() < most_ahead) {
     --*work;
     const SlotIndex slot = node.parts[--drain.unwalked];
     const ObjectSlot& object = core_.objects[slot];
@@ -89,14 +99,16 @@ void ReplicaKeeper::WalkNode(NodeRecord& node, Drain& drain, absl::Time now, uin
     const bool is_for_this_walk = is_hot || drain.walk == Drain::Walk::kAll;
     if (object.state != ObjectState::kLive || !is_for_this_walk) continue;
     // Also those that wait for something: that may have come to pass, else it is said again.
-    if (copies_.Find(slot) == nullptr) queue_.Add(slot, is_hot ? kDrainHotRank : kDrainColdRank);
+    if (copies_.Find(slot) != nullptr) continue;
+    queue_.Add(slot, is_hot ? kDrainHotRank : kDrainColdRank);
+    drain.ahead.push_back(slot);
   }
-  if (drain.unwalked > 0 || queued() > 0) return;
+  if (drain.unwalked > 0 || !drain.ahead.empty()) return;
   if (drain.walk == Drain::Walk::kHot) {
     drain.walk = Drain::Walk::kAll;
     drain.unwalked = SIZE_MAX;
     drain.found = {};
-    return WalkNode(node, drain, now, work);
+    return WalkNode(node, drain, most_ahead, now, work);
   }
   drain.walk = Drain::Walk::kPause;
   uint64_t stuck = 0;

@@ -18,6 +18,8 @@ Core::Core(CoreOptions options, Term term, Random random, const DurableState& le
 
 ChangeNumber Core::term_saved_by() const { return state_->term_saved_by; }
 
+void Core::Saved(ChangeNumber number) { state_->durable_up_to = number; }
+
 ChangeNumber Core::strike_saved_by() const { return state_->strike_saved_by; }
 
 void CoreState::Restore(const DurableState& left) {
@@ -111,6 +113,24 @@ void CoreState::MarkMet(const RegisterNodeCommand& node) {
   if (!IsRegistered(node) || registry.at(node.name).is_met) return;
   registry.at(node.name).is_met = true;
   --unmet_nodes;
+}
+
+void CoreState::BelieveNodes() {
+  for (const auto& [name, index] : nodes.by_name()) {
+    NodeRecord& node = nodes[index];
+    if (node.given_up_to == Generation{}) continue;
+    RegisteredNode& known = registry.at(name);
+    if (known.given_up_to == Generation{}) {
+      // A master that comes before it is durable frees what is so old.
+      if (known.saved_by <= durable_up_to) node.given_up_to = Generation{};
+      continue;
+    }
+    const bool is_known = node.is_usable() && node.unswept == 0 && debts.OwesNothing(node.id) &&
+                          node.bytes[static_cast<size_t>(ByteUse::kPartial)] == 0;
+    if (!is_known) continue;
+    known.given_up_to = Generation{};
+    known.saved_by = Save(DurableNode{.name = name, .incarnation = known.incarnation});
+  }
 }
 
 ChangeNumber CoreState::Entomb(NamespaceId name_space, absl::string_view key, RemoveTicket caller) {

@@ -1,4 +1,6 @@
 // Objects that are read so often that one more replica helps: they get it, and lose it again.
+#include <optional>
+
 #include "master/core/core_state.h"
 #include "master/core/replica_keeper.h"
 
@@ -16,55 +18,50 @@ void ReplicaKeeper::OnRead(SlotIndex slot) {
   if (object.extra > 0 || options_.hot_max_replicas == 0 || !heat_.IsHot(object.heat, Age())) {
     return;
   }
-  if (hot_.size() >= options_.max_hot_objects) return;
+  // One that is there without an extra replica got none in this window.
+  if (hot_.contains(slot) || hot_.size() >= options_.max_hot_objects) return;
   object.extra = 1;
-  hot_.push_back({slot, object.generation, core_.last_now + options_.hot_window});
+  hot_.Put(slot, core_.last_now + options_.hot_window);
   Weigh(slot);
 }
 
 void ReplicaKeeper::Cool(absl::Time now, uint32_t* work) {
-  while (*work > 0 && !hot_.empty() && hot_.front().due <= now) {
+  while (*work > 0) {
+    const std::optional<SlotIndex> due = hot_.Due(now);
+    if (!due.has_value()) break;
     --*work;
-    HotObject hot = hot_.front();
-    hot_.pop_front();
-    const ObjectSlot* const found = core_.objects.FindGeneration(hot.slot, hot.generation);
-    if (found == nullptr || found->extra == 0) continue;
-    ObjectSlot& object = core_.objects[hot.slot];
-    if (heat_.WindowsSince(object.heat, Age()) >= kColdWindows) {
+    ObjectSlot& object = core_.objects[*due];
+    const bool is_hot = heat_.IsHot(object.heat, Age());
+    const bool is_cold = heat_.WindowsSince(object.heat, Age()) >= kColdWindows;
+    if (is_cold || (object.extra == 0 && !is_hot)) {
+      hot_.Remove(*due);
       object.extra = 0;
-      Weigh(hot.slot);
+      Weigh(*due);
       continue;
     }
-    if (object.extra < options_.hot_max_replicas && heat_.IsHot(object.heat, Age())) {
-      ++object.extra;
-      Weigh(hot.slot);
-    }
-    hot.due = now + options_.hot_window;
-    hot_.push_back(hot);
+    hot_.Put(*due, now + options_.hot_window);
+    if (!is_hot || object.extra >= options_.hot_max_replicas) continue;
+    ++object.extra;
+    Weigh(*due);
   }
 }
 
 uint64_t ReplicaKeeper::DropExtra(absl::Time now, SlotIndex spare) {
-  for (int i = 0; i < kExtrasLookedAt && !hot_.empty(); ++i) {
-    const HotObject hot = hot_.front();
-    hot_.pop_front();
-    const ObjectSlot* const found = core_.objects.FindGeneration(hot.slot, hot.generation);
-    if (found == nullptr || found->extra == 0) continue;
-    const bool is_of_use = heat_.IsHot(found->heat, Age());
-    if (hot.slot == spare || is_of_use || now < core_.ProtectedUntil(hot.slot)) {
-      hot_.push_back(hot);
+  for (int i = 0; i < kExtrasLookedAt && hot_.size() > 0; ++i) {
+    const SlotIndex slot = last_of_hot_ = hot_.After(last_of_hot_);
+    ObjectSlot& object = core_.objects[slot];
+    const bool is_of_use = heat_.IsHot(object.heat, Age());
+    if (slot == spare || object.extra == 0 || is_of_use || now < core_.ProtectedUntil(slot)) {
       continue;
     }
-    core_.objects[hot.slot].extra = 0;
-    Weigh(hot.slot);
-    const Stand stand = Look(hot.slot);
-    const int least = Spare(stand, found->wished());
+    hot_.Remove(slot);
+    object.extra = 0;
+    Weigh(slot);
+    const Stand stand = Look(slot);
+    const int least = Spare(stand, object.wished());
     if (least < 0) continue;
-    const ReplicaView& replica = stand.replicas[static_cast<size_t>(least)];
-    uint64_t bytes = 0;
-    for (const StoredPart& part : replica.parts) bytes += ExtentAllocator::Rounded(part.length);
-    Drop(hot.slot, replica);
-    return bytes;
+    const uint64_t freed = Drop(slot, stand.replicas[static_cast<size_t>(least)]);
+    if (freed > 0) return freed;
   }
   return 0;
 }

@@ -17,8 +17,9 @@ bool IsPlausible(const SealedPart& part, const NodeRecord& node) {
       part.generation.value != 0 && !part.key.empty() && part.key.size() <= kMaxKeyBytes &&
       part.parent.size() <= kMaxKeyBytes && part.part_count >= 1 &&
       part.part_count <= kMaxPartsPerReplica && part.part_index < part.part_count &&
-      part.replica_index < kMaxReplicas && segment < node.segments.size() &&
-      part.extent.length >= kPartHeaderBytes && SplitPartNamespace(part.name_space).has_value();
+      part.replica_index < kMaxReplicas && part.replicas <= kMaxReplicas &&
+      segment < node.segments.size() && part.extent.length >= kPartHeaderBytes &&
+      SplitPartNamespace(part.name_space).has_value();
   if (!is_well_formed) return false;
   const uint64_t capacity = node.segments[segment].allocator.capacity_bytes();
   const uint64_t payload = part.extent.length - kPartHeaderBytes;
@@ -32,6 +33,11 @@ StoredPart ToStored(const ReportedPart& part) {
                     .node = part.node,
                     .segment = static_cast<uint16_t>(part.sealed->extent.segment.value),
                     .replica = static_cast<uint8_t>(part.sealed->replica_index)};
+}
+
+// Replicas beside the first that the object's writer asked for.
+uint32_t MoreWished(const SealedPart& part) {
+  return part.replicas == 0 ? part.replica_index : part.replicas - 1;
 }
 
 bool SamePlace(const StoredPart& a, const StoredPart& b) {
@@ -99,7 +105,9 @@ void CoreState::TakeUp(const ReportedPart& reported) {
     // its choice. Else there is no room for the namespace, and there will be none: nobody can
     // remove a key of it.
     constexpr NamespaceId kAny = 0;  // what is owed is freed by its generation
-    if (is_own) Owe(reported.node, {KeyHash(kAny, sealed.key), sealed.generation});
+    if (is_own || sealed.generation <= node.given_up_to) {
+      Owe(reported.node, {KeyHash(kAny, sealed.key), sealed.generation});
+    }
     return;
   }
   const NamespaceId name_space = home->id;
@@ -315,7 +323,7 @@ bool CoreState::Adopt(const ReportedPart& part, const PartialObject& object, Sto
   objects[slot].size_bytes = object.size_bytes;
   objects[slot].is_scattered = SettleObituary(part.key_hash, generation);
   LinkParent(slot, object.parent);  // without a parent when the table is full
-  objects[slot].more_wished = part.sealed->replica_index & 7;
+  objects[slot].more_wished = MoreWished(*part.sealed) & 7;
   if (parts.size() == 1) parts[0].replica = 0;
   Attach(slot, std::move(parts), ByteUse::kGranted);
   MakeLive(slot, part.now);
@@ -325,7 +333,7 @@ bool CoreState::Adopt(const ReportedPart& part, const PartialObject& object, Sto
 
 void CoreState::WishAsReported(SlotIndex slot, const ReportedPart& part) {
   ObjectSlot& object = objects[slot];
-  const uint32_t more = part.sealed->replica_index;
+  const uint32_t more = MoreWished(*part.sealed);
   if (!object.is_adopted || more <= object.more_wished) return;
   object.more_wished = more & 7;
   keeper.Weigh(slot);

@@ -136,6 +136,7 @@ void CoreState::Reopen(NodeRecord& node, const RegisterNodeCommand& command, abs
   node.description.wire_minor = command.wire_minor;
   node.state = NodeState::kUp;
   node.inventory_complete = false;
+  node.was_lost_full = false;
   node.seen = std::make_unique<SeenParts>();
 }
 
@@ -260,24 +261,22 @@ absl::StatusOr<ChangeNumber> Core::ForgetNode(absl::string_view name, absl::Time
   s.Observe(now);
   NodeRecord* node = s.nodes.FindByName(name);
   const auto known = s.registry.find(std::string(name));
-  if ((node == nullptr || !node->is_up()) && s.keeper.drains().Remove(name)) {
-    s.drains_saved_by = s.Save(DrainEnded{std::string(name)});
-  }
-  if (node == nullptr && known != s.registry.end()) {  // since this master began it was not here
-    s.Strike(std::string(name), known->second.incarnation);
-    return s.strike_saved_by;
-  }
-  if (node == nullptr) {
+  if (node == nullptr && known == s.registry.end()) {
     return MakeError(absl::StatusCode::kNotFound, ErrorReason::kBadArgument,
                      absl::StrCat("no node \"", absl::CHexEscape(name), "\""),
                      {.hint = "`moonpool nodes` lists those that this master knows"});
   }
-  if (node->is_up()) {
+  if (node != nullptr && node->is_up()) {
     return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
                      absl::StrCat("node \"", name, "\" is in session"),
                      {.hint = "stop its moonpool-node first", .node = std::string(name)});
   }
-  s.GiveUp(*node, now);
+  if (s.keeper.drains().Remove(name)) s.drains_saved_by = s.Save(DrainEnded{std::string(name)});
+  if (node != nullptr) {
+    s.GiveUp(*node, now);
+  } else {  // since this master began it was not here
+    s.Strike(std::string(name), known->second.incarnation);
+  }
   return s.strike_saved_by;
 }
 

@@ -61,7 +61,11 @@ void CoreState::CountChild(SlotIndex slot, int live, int open) {
   const bool has_children = HasChildren(parent);
   if (had_children == has_children) return;
   if (parent.state == ObjectState::kLive) {
-    has_children ? ++live_parents : --live_parents;
+    if (has_children) {
+      ++live_parents;
+    } else {
+      --live_parents;
+    }
     UpdateEvictable(slot);
   }
   RemoveIfUnused(slot);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/check.h"
 #include "master/core/core_state.h"
 #include "master/core/replica_keeper.h"
 
@@ -36,7 +37,11 @@ void ReplicaKeeper::Weigh(SlotIndex slot) {
   const uint32_t have = is_simple ? 1 : core_.ReplicaCount(slot);
   const bool is_short = have < object.wished();
   if (is_short != object.is_short) {
-    is_short ? ++short_objects_ : --short_objects_;
+    if (is_short) {
+      ++short_objects_;
+    } else {
+      --short_objects_;
+    }
     object.is_short = is_short;
   }
   if (copies_.Find(slot) != nullptr) return;  // its end weighs it again
@@ -54,6 +59,7 @@ void ReplicaKeeper::Forget(SlotIndex slot) {
   if (object.state != ObjectState::kLive) return;
   if (copies_.Find(slot) != nullptr) Cancel(slot, CopyEnd::kObjectGone);
   queue_.Remove(slot);
+  hot_.Remove(slot);
   if (object.is_short) --short_objects_;
   object.is_short = false;
   object.extra = 0;
@@ -68,15 +74,27 @@ ReplicaKeeper::Stand ReplicaKeeper::Look(SlotIndex slot) const {
     ReplicaView& replica = stand.replicas.back();
     const NodeRecord& node = core_.nodes[part.node];
     replica.is_readable = replica.is_readable && node.is_up();
+    replica.is_sure = replica.is_sure && IsSure(slot, part);
     replica.is_leaving = replica.is_leaving || node.is_draining;
     replica.parts.push_back(part);
   });
   for (const ReplicaView& replica : stand.replicas) {
     if (replica.is_leaving) continue;
     ++stand.staying;
-    if (replica.is_readable) ++stand.staying_readable;
+    if (replica.is_sure) ++stand.staying_sure;
   }
   return stand;
+}
+
+bool ReplicaKeeper::IsSure(SlotIndex slot, const StoredPart& part) const {
+  const NodeRecord& node = core_.nodes[part.node];
+  // One that came back may have lost it: its inventory tells, and then what that does not name
+  // goes.
+  const bool is_named = node.seen == nullptr || core_.HasSeen(slot, part.node);
+  const Generation generation = core_.objects[slot].generation;
+  // Of one that is not believed the next master would free it.
+  if (!node.is_usable() || !is_named || generation <= node.given_up_to) return false;
+  return node.lost == nullptr || !node.lost->Names(part.segment, part.offset, generation);
 }
 
 void ReplicaKeeper::Tick(absl::Time now, uint32_t* work) {
@@ -116,11 +134,12 @@ void ReplicaKeeper::Pump(absl::Time now, uint32_t* work) {
 }
 
 void ReplicaKeeper::Defer(const RepairQueue::Turn& turn, Turned why, absl::Time now) {
-  ObjectSlot& object = core_.objects[turn.slot];
-  if (turn.rank == kDrainHotRank || turn.rank == kDrainColdRank) return;  // the next walk finds it
-  if (turn.rank == kExtraRank && why != Turned::kLeased) {
-    object.extra = 0;
-    return Weigh(turn.slot);
+  queue_.Remove(turn.slot);  // what its turn has brought may have listed it again
+  if (turn.rank == kDrainHotRank || turn.rank == kDrainColdRank) {
+    // The next walk finds it. But it may have another number of replicas, too, and lose its node.
+    Weigh(turn.slot);
+    if (queue_.contains(turn.slot)) queue_.Delay(turn.slot, now + options_.copy_retry);
+    return;
   }
   switch (why) {
     case Turned::kNoNode: return queue_.PutToSleep(turn);
@@ -131,22 +150,28 @@ void ReplicaKeeper::Defer(const RepairQueue::Turn& turn, Turned why, absl::Time 
 
 ReplicaKeeper::Turned ReplicaKeeper::Tend(SlotIndex slot, absl::Time now, uint32_t* work) {
   for (;;) {
-    const ObjectSlot& object = core_.objects[slot];
+    ObjectSlot& object = core_.objects[slot];
     if (object.state != ObjectState::kLive || copies_.Find(slot) != nullptr) return Turned::kDone;
     const Stand stand = Look(slot);
     const uint32_t goal = object.wished() + object.extra;
     if (stand.staying < goal) {
       const Turned started = StartCopy(slot, stand, now, work);
-      if (started != Turned::kDone && started != Turned::kBusy) NoteStuck(stand, started);
+      if (started == Turned::kDone || started == Turned::kBusy) return started;
+      // What would only help is done without, and what is there of it stays. So nothing waits for
+      // it, least of all a replica that is to leave.
+      if (stand.staying >= object.wished()) {
+        object.extra = (stand.staying - object.wished()) & 7;
+        continue;
+      }
+      NoteStuck(stand, started);
       return started;
     }
-    const bool has_leaving = stand.staying < stand.replicas.size();
-    if (has_leaving && stand.staying_readable < goal) {
+    const int spare = Spare(stand, goal);
+    if (spare < 0) {
+      if (stand.replicas.size() == goal) return Turned::kDone;
       NoteStuck(stand, Turned::kUnreadable);
       return Turned::kUnreadable;
     }
-    const int spare = Spare(stand, goal);
-    if (spare < 0) return Turned::kDone;
     if (now < core_.ProtectedUntil(slot)) {
       NoteStuck(stand, Turned::kLeased);
       return Turned::kLeased;
@@ -156,17 +181,18 @@ ReplicaKeeper::Turned ReplicaKeeper::Tend(SlotIndex slot, absl::Time now, uint32
 }
 
 int ReplicaKeeper::Spare(const Stand& stand, uint32_t goal) const {
+  // Those that are away may never return, or without it.
+  if (stand.staying_sure < goal) return -1;
   for (size_t i = 0; i < stand.replicas.size(); ++i) {
     if (stand.replicas[i].is_leaving) return static_cast<int>(i);
   }
-  // Those that are away may never return.
-  if (stand.staying_readable <= goal) return -1;
+  if (stand.staying_sure == goal) return -1;
   // The one that shares most with the others; among equals the one on the fullest node.
   int spare = -1;
   std::pair<uint32_t, double> most;
   for (size_t i = 0; i < stand.replicas.size(); ++i) {
     const ReplicaView& replica = stand.replicas[i];
-    if (!replica.is_readable) continue;
+    if (!replica.is_sure) continue;
     uint32_t shared = 0;
     double full = 0;
     for (const StoredPart& part : replica.parts) {
@@ -190,23 +216,25 @@ int ReplicaKeeper::Spare(const Stand& stand, uint32_t goal) const {
   return spare;
 }
 
-void ReplicaKeeper::Drop(SlotIndex slot, const ReplicaView& replica) {
-  if (replica.is_leaving) {
-    for (const StoredPart& part : replica.parts) {
-      const NodeRecord& node = core_.nodes[part.node];
-      Drain* const drain = node.is_draining ? drains_.Find(node.description.name) : nullptr;
-      if (drain == nullptr) continue;
-      ++drain->moved_objects;
-      drain->moved_bytes += part.length;
-    }
-  } else {
-    ++core_.totals.replicas_trimmed;
-  }
+uint64_t ReplicaKeeper::Drop(SlotIndex slot, const ReplicaView& replica) {
   const uint8_t number = replica.number;
-  core_.DropReplicas(slot, [number](uint8_t other) { return other == number; });
+  const uint32_t left =
+      core_.DropReplicas(slot, [number](uint8_t other) { return other == number; });
+  MP_CHECK(left > 0, "the last replica is not to spare", slot);
+  uint64_t freed = 0;
+  for (const StoredPart& part : replica.parts) {
+    const NodeRecord& node = core_.nodes[part.node];
+    if (node.takes_grants()) freed += ExtentAllocator::Rounded(part.length);
+    Drain* const drain = node.is_draining ? drains_.Find(node.description.name) : nullptr;
+    if (drain == nullptr) continue;
+    ++drain->moved_objects;
+    drain->moved_bytes += part.length;
+  }
+  if (!replica.is_leaving) ++core_.totals.replicas_trimmed;
   core_.objects[slot].is_parked = false;
   core_.UpdateEvictable(slot);
   ++core_.changes;  // somebody may be waiting for space
+  return freed;
 }
 
 }  // namespace moonpool::master

@@ -14,26 +14,32 @@ namespace {
 // put together from many holes, in whatever failure domain they are.
 constexpr uint64_t kPatience = 4;
 
-absl::Status NoNodes(uint32_t known) {
-  return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kNoNodes,
-                   absl::StrCat("no storage node takes grants now (", known, " known)"),
-                   {.hint = "start moonpool-node, or wait until one has reported its inventory",
-                    .retry_after = absl::Milliseconds(500)});
-}
+// To a young master nodes are on their way; for those of an old one somebody has to do something.
+constexpr absl::Duration kNodesComeWithin = absl::Milliseconds(100);
 
 }  // namespace
+
+absl::Status CoreState::TooFewNodes(uint32_t min_replicas, absl::Time now) const {
+  const size_t usable = nodes.usable().size();
+  const bool is_young = now < started + options.node_loss_timeout;
+  const absl::Duration retry_after = is_young ? kNodesComeWithin : absl::ZeroDuration();
+  if (usable > 0) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, ErrorReason::kNoNodes,
+        absl::StrCat(min_replicas, " replicas need as many nodes; ", usable, " take grants now"),
+        {.hint = "ask for fewer replicas, or set min_replicas", .retry_after = retry_after});
+  }
+  return MakeError(
+      absl::StatusCode::kUnavailable, ErrorReason::kNoNodes,
+      absl::StrCat("no storage node takes grants now (", nodes.by_name().size(), " known)"),
+      {.hint = "start moonpool-node, or wait until one has reported its inventory",
+       .retry_after = retry_after});
+}
 
 absl::StatusOr<std::vector<PlacedReplica>> CoreState::PlaceReplicas(const PutContext& put,
                                                                     uint64_t size_bytes) {
   const size_t usable = nodes.usable().size();
-  if (usable == 0) return NoNodes(static_cast<uint32_t>(nodes.by_name().size()));
-  if (usable < put.min_replicas) {
-    return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kNoNodes,
-                     absl::StrCat(put.min_replicas, " replicas need as many nodes; ", usable,
-                                  " take grants now"),
-                     {.hint = "ask for fewer replicas, or set min_replicas",
-                      .retry_after = absl::Milliseconds(500)});
-  }
+  if (usable < put.min_replicas) return TooFewNodes(put.min_replicas, put.now);
   std::vector<PlacedReplica> placed;
   while (placed.size() < std::min<size_t>(put.replicas, usable)) {
     auto replica = PlaceOne(PlacementRequest{.size_bytes = size_bytes,

@@ -111,6 +111,9 @@ struct CoreState {
   void Strike(const std::string& name, Incarnation incarnation);
   void CloseRegistry(absl::Time now);
   void MarkMet(const RegisterNodeCommand& node);
+  // Nodes that hold nothing any more which is not known are believed again, by the masters to come
+  // too.
+  void BelieveNodes();
   // The removal is to be remembered until no node can bring the key back: those that this master
   // has not met, and those that owe to forget it. `caller`: a removal of the key that is not done
   // yet, or none. Returns the change that makes it durable; 0: there is no such node.
@@ -165,6 +168,7 @@ struct CoreState {
   uint32_t ReplicaCount(SlotIndex slot) const;
 
   // --- core_space.cc: room for replicas.
+  absl::Status TooFewNodes(uint32_t min_replicas, absl::Time now) const;
   absl::StatusOr<std::vector<PlacedReplica>> PlaceReplicas(const PutContext& put,
                                                            uint64_t size_bytes);
   std::optional<PlacedReplica> PlaceOne(const PlacementRequest& request, absl::Time now);
@@ -294,6 +298,7 @@ struct CoreState {
   uint32_t counter = 0;
   bool keeps_state = false;
   ChangeNumber saved_changes = 0;  // the number of the last one
+  ChangeNumber durable_up_to = 0;
   ChangeNumber term_saved_by = 0;
   absl::btree_map<std::string, RegisteredNode> registry;  // empty where nothing is kept
   bool is_registry_closed = false;                        // as the masters before have left it

@@ -22,6 +22,7 @@ bool Core::Tick(absl::Time now) {
   s.ExpireGrants(now, &work);
   s.ExpirePartials(now, &work);
   s.RetakeInventories(now);
+  s.BelieveNodes();
   s.ReleaseTombs(&work);
   for (const auto& record : s.nodes.records()) {
     if (record != nullptr && record->is_up()) s.SendUnsent(*record, now);
@@ -135,6 +136,7 @@ void CoreState::LoseNodes(absl::Time now) {
   for (const auto& record : nodes.records()) {
     if (record == nullptr || record->state != NodeState::kAway || now < record->lost_at) continue;
     record->state = NodeState::kLost;
+    record->was_lost_full = record->held_bytes() > 0;
     ++changes;
   }
   if (changes != before) nodes.Refresh();

@@ -182,6 +182,11 @@ void DebtTable::FinishListing(NodeId node) {
   unlisted_.erase(unlisted);
 }
 
+bool DebtTable::OwesNothing(NodeId node) const {
+  const auto account = accounts_.find(node);
+  return !HasUnlisted(node) && (account == accounts_.end() || account->second.commands.empty());
+}
+
 uint64_t DebtTable::DebtsOf(NodeId node) const {
   const auto account = accounts_.find(node);
   return account == accounts_.end() ? 0 : account->second.debts;

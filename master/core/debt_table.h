@@ -91,6 +91,8 @@ class DebtTable {
   void Move(NodeId from, NodeId to);
   // A removal waits for the node.
   bool IsAwaited(NodeId node) const;
+  // Neither debts nor what removals ask for, listed or not.
+  bool OwesNothing(NodeId node) const;
   // The node owes more than is listed.
   bool HasUnlisted(NodeId node) const { return unlisted_.contains(node); }
   // All nodes of which that is true and whose list has room again.

@@ -5,10 +5,12 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/container/btree_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "master/core/eviction/slot_table.h"
 
 namespace moonpool::master {
 
@@ -24,7 +26,8 @@ struct Drain {
   // read lately, then for all, then a pause.
   enum class Walk : uint8_t { kHot, kAll, kPause };
   Walk walk = Walk::kHot;
-  size_t unwalked = SIZE_MAX;  // parts that this walk has still to look at
+  size_t unwalked = SIZE_MAX;    // parts that this walk has still to look at
+  std::vector<SlotIndex> ahead;  // objects that it has listed, and that have had no turn
   absl::Time resumes_at = absl::InfinitePast();
   StuckCounts stuck = {};  // in the last whole walk, and the pause behind it
   StuckCounts found = {};  // in this one

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "master/core/testing/copy_pool.h"
+#include "master/core/testing/old_parts.h"
 
 namespace moonpool::master {
 namespace {
@@ -38,7 +39,7 @@ TEST_F(DrainTest, EverythingMovesAndStaysReadable) {
   EXPECT_EQ(StatusOf("n0").parts_left, 30u);
   EXPECT_EQ(StatusOf("n0").bytes_left, 30 * kBlock);
   pool.Settle();
-  EXPECT_TRUE(StatusOf("n0").is_done());
+  EXPECT_TRUE(StatusOf("n0").is_done);
   EXPECT_EQ(StatusOf("n0").moved_objects, 30u);
   EXPECT_EQ(StatusOf("n0").moved_bytes, 30 * kBlock);
   for (int i = 0; i < 30; ++i) {
@@ -120,17 +121,38 @@ TEST_F(DrainTest, ALeasedReplicaIsCopiedButStaysUntilTheLeaseHasEnded) {
   EXPECT_THAT(pool.Holders("key0"), ElementsAre("n1"));
 }
 
+TEST_F(DrainTest, ACopyThatItsNodeHasNotNamedSinceItCameBackIsNotCountedOn) {
+  Fill(1, 1);
+  Drain("n0");
+  ASSERT_GT(pool.Get("key0", absl::Seconds(3)).location.lease, absl::ZeroDuration());
+  pool.Settle(absl::Seconds(1));
+  ASSERT_THAT(pool.Holders("key0"), ElementsAre("n0", "n1"));
+  FakeNode& n1 = *pool.nodes[1];
+  for (const SealedPart& part : n1.Inventory()) n1.Forget(part.extent);
+  pool.Disconnect(n1);
+  const NodeHandle back = pool.Register(n1.description);
+  pool.Advance(absl::Seconds(20));  // the lease has ended
+  EXPECT_THAT(pool.Holders("key0"), ElementsAre("n0", "n1"));
+  pool.Complete(back);
+  pool.Advance(absl::ZeroDuration());
+  EXPECT_THAT(pool.Holders("key0"), ElementsAre("n0"));
+  pool.Connect(n1);
+  pool.Settle();
+  EXPECT_THAT(pool.Holders("key0"), ElementsAre("n1"));
+  pool.ExpectReadable("key0");
+}
+
 TEST_F(DrainTest, WhatCannotMoveIsSaidAndKept) {
   pool.AddNodes(2, 100 * kBlock);
   pool.PutSealed("twice", 10, {.replicas = 2});
   Drain("n0");
   pool.Settle();
-  EXPECT_FALSE(StatusOf("n0").is_done());
+  EXPECT_FALSE(StatusOf("n0").is_done);
   EXPECT_EQ(StatusOf("n0").without_node, 1u);
   EXPECT_THAT(pool.Holders("twice"), ElementsAre("n0", "n1"));
   pool.AddNodes(1, 100 * kBlock);
   pool.Settle();
-  EXPECT_TRUE(StatusOf("n0").is_done());
+  EXPECT_TRUE(StatusOf("n0").is_done);
   EXPECT_THAT(pool.Holders("twice"), ElementsAre("n1", "n2"));
 }
 
@@ -167,6 +189,33 @@ TEST_F(DrainTest, ItCanBeCalledOff) {
   EXPECT_THAT(slow.core.CheckInvariants(), IsOk());
 }
 
+TEST_F(DrainTest, TwoNodesAreDrainedSideBySide) {
+  CopyPool slow({.copies_per_node = 8});
+  const auto fill = [&](const std::string& name, int count) {
+    for (int i = 0; i < count; ++i) slow.PutSealed(absl::StrCat(name, "-", i), 10);
+  };
+  slow.Join("n0", 100 * kBlock);
+  fill("n0", 1500);
+  slow.AddNodes(1, 100 * kBlock);
+  for (int i = 0; i < 100; ++i) {
+    slow.PutSealed(absl::StrCat("n1-", i), 10, {.host = "host-n1"});
+  }
+  slow.AddNodes(1, 100 * kBlock);
+  for (const char* name : {"n0", "n1"}) {
+    ASSERT_THAT(slow.core.DrainNode(name, false, slow.now), IsOk());
+  }
+  const auto moved = [&](const char* name) { return slow.StatusOf(name).drain->moved_objects; };
+  for (int i = 0; i < 10'000 && moved("n0") + moved("n1") < 400; ++i) {
+    slow.Advance(absl::Milliseconds(20));
+    slow.KeepAlive();
+    slow.Collect();
+    for (const CopyCommand& copy : std::exchange(slow.orders, {})) {
+      slow.Answer(copy, slow.CarryOut(copy));
+    }
+  }
+  EXPECT_GE(moved("n1"), 40u) << "though n0 has as much as may wait, and more";
+}
+
 TEST_F(DrainTest, NobodyDrainsAnUnknownNode) {
   pool.AddNodes(1, kBlock);
   const auto unknown = pool.core.DrainNode("n7", false, pool.now);
@@ -192,13 +241,77 @@ TEST_F(DrainTest, TheNextMasterGoesOnWithIt) {
   EXPECT_EQ(next.Grab("new", 10, {.host = "host-n0"}).replicas[0].parts[0].node, next.nodes[1]->id);
 }
 
+TEST_F(DrainTest, ItIsNotDoneBeforeTheNextMasterKnowsWhatTheNodeHolds) {
+  CopyPool first({}, DurableState{.term = Term{7}}, Term{7});
+  first.AddNodes(1, 100 * kBlock);
+  first.PutSealed("a", 10);
+  CopyPool next(
+      {}, DurableState{.term = Term{8}, .nodes = {{"n0", Incarnation{1}, {}}}, .drains = {{"n0"}}},
+      Term{8});
+  const auto is_done = [&] { return next.StatusOf("n0").drain.value().is_done; };
+  FakeNode& node = *first.nodes[0];
+  node.description.highest_term_seen = Term{7};
+  const NodeHandle handle = next.Register(node.description);
+  EXPECT_FALSE(is_done()) << "it has said nothing yet";
+  next.Inventory(handle, node.Inventory());
+  next.Complete(handle);
+  EXPECT_FALSE(is_done());
+  next.nodes = std::move(first.nodes);
+  next.Connect(node);
+  next.AddNodes(1, 100 * kBlock);
+  next.Settle();
+  EXPECT_TRUE(is_done());
+}
+
+TEST_F(DrainTest, ItIsNotDoneWhileAPartWaitsForTheOthersOfItsObject) {
+  const NodeHandle node = pool.Register(OldNode("n0"));
+  Drain("n0");
+  pool.Inventory(node, {OldHalves("a")[0]});
+  pool.Complete(node);
+  EXPECT_EQ(StatusOf("n0").parts_left, 0u);
+  EXPECT_GT(StatusOf("n0").bytes_left, 0u);
+  EXPECT_FALSE(StatusOf("n0").is_done);
+  pool.Advance(absl::Seconds(61));
+  EXPECT_TRUE(StatusOf("n0").is_done) << "nobody has the other half";
+}
+
+TEST_F(DrainTest, ANodeThatWasLostWithWhatItHeldIsNotDrained) {
+  Fill(3, 1);
+  Drain("n0");
+  pool.Lose(*pool.nodes[0]);
+  EXPECT_EQ(StatusOf("n0").parts_left, 0u);
+  EXPECT_FALSE(StatusOf("n0").is_done);
+  pool.Connect(*pool.nodes[0]);
+  pool.Settle();
+  EXPECT_TRUE(StatusOf("n0").is_done);
+  EXPECT_EQ(StatusOf("n0").moved_objects, 3u);
+  pool.Lose(*pool.nodes[0]);
+  EXPECT_TRUE(StatusOf("n0").is_done) << "it was stopped when it was empty";
+}
+
+TEST_F(DrainTest, WhatHasMovedIsNoMoreWishedForThanBefore) {
+  Fill(1, 1);
+  Drain("n0");
+  pool.Settle();
+  ASSERT_THAT(pool.Holders("key0"), ElementsAre("n1"));
+  CopyPool next({}, Term{8});
+  next.nodes = std::move(pool.nodes);
+  for (const auto& node : next.nodes) {
+    node->description.highest_term_seen = Term{7};
+    next.Connect(*node);
+  }
+  next.Settle();
+  EXPECT_THAT(next.Holders("key0"), SizeIs(1));
+  EXPECT_EQ(next.Status().totals.copies_started, 0u);
+}
+
 TEST_F(DrainTest, ANodeThatComesBackEmptyIsStillDrained) {
   Fill(1, 1);
   Drain("n0");
   pool.Disconnect(*pool.nodes[0]);
   pool.nodes[0]->LoseAll();
   pool.Connect(*pool.nodes[0]);
-  EXPECT_TRUE(StatusOf("n0").is_done());
+  EXPECT_TRUE(StatusOf("n0").is_done);
   EXPECT_NE(pool.Grab("new", 10, {.host = "host-n0"}).replicas[0].parts[0].node, pool.nodes[0]->id);
 }
 
@@ -213,6 +326,15 @@ TEST_F(DrainTest, AForgottenNodeIsNotDrainedAnyMore) {
   EXPECT_FALSE(pool.StatusOf("n0").drain.has_value());
 }
 
+TEST_F(DrainTest, ToForgetANodeThatNobodyKnowsEndsNoDrain) {
+  CopyPool next({}, DurableState{.term = Term{8}, .drains = {{"n0"}}}, Term{8});
+  EXPECT_THAT(next.core.ForgetNode("n0", next.now), StatusIs(absl::StatusCode::kNotFound));
+  next.Collect();
+  EXPECT_THAT(next.unsaved, SizeIs(0));
+  next.AddNodes(1, kBlock);
+  EXPECT_TRUE(next.StatusOf("n0").drain.has_value());
+}
+
 TEST_F(DrainTest, WhatIsEvictedMeanwhileNeedsNoMove) {
   Fill(8, 1, 10 * kBlock);
   Drain("n0");
@@ -223,7 +345,7 @@ TEST_F(DrainTest, WhatIsEvictedMeanwhileNeedsNoMove) {
   for (int i = 0; i < 8; ++i) pool.PutSealed(absl::StrCat("new", i), kBlockPayload);
   EXPECT_GT(pool.Ended(CopyEnd::kObjectGone), 0u);
   pool.Settle();
-  EXPECT_TRUE(StatusOf("n0").is_done());
+  EXPECT_TRUE(StatusOf("n0").is_done);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "master/core/testing/core_fixture.h"
+#include "master/core/testing/copy_pool.h"
 
 namespace moonpool::master {
 namespace {
@@ -258,6 +258,89 @@ TEST_F(DurableTest, WhatAStrangerHoldsCompletesNothing) {
   EXPECT_FALSE(pool->Exists("a").ok()) << "it may have been removed when n2 was given up";
   pool->Advance(absl::Seconds(4));
   EXPECT_TRUE(Frees(stranger.id, halves[1].generation));
+}
+
+// A node that joined after the registry was closed, or returned after it was given up.
+class BelievedTest : public testing::Test {
+ protected:
+  // "a" is on n0; n1 is empty.
+  BelievedTest() {
+    pool.Join("n0", 10 * kBlock);
+    pool.PutSealed("a", 10);
+    pool.Collect();
+  }
+  // What the masters before this one have left, as the changes of this one make it.
+  DurableState Left(Term term) const {
+    DurableState left{.term = term, .is_registry_closed = true};
+    for (const DurableChange& change : pool.unsaved) {
+      if (const auto* struck = std::get_if<NodeForgotten>(&change)) {
+        std::erase_if(left.nodes, [&](const DurableNode& n) { return n.name == struck->name; });
+      }
+      const auto* const node = std::get_if<DurableNode>(&change);
+      if (node == nullptr) continue;
+      std::erase_if(left.nodes, [&](const DurableNode& n) { return n.name == node->name; });
+      left.nodes.push_back(*node);
+    }
+    return left;
+  }
+  void ExpectKeptByTheNext(const std::string& node_name) {
+    CopyPool next({}, Left(Term{7}), Term{8});
+    next.nodes = std::move(pool.nodes);
+    std::erase_if(next.nodes, [&](const auto& n) { return n->description.name != node_name; });
+    next.nodes[0]->description.highest_term_seen = Term{7};
+    next.Connect(*next.nodes[0]);
+    next.Advance(absl::Minutes(2));
+    next.ExpectReadable("a");
+    EXPECT_THAT(next.core.CheckInvariants(), IsOk());
+  }
+
+  CopyPool pool{{}, DurableState{.term = Term{6}, .is_registry_closed = true}, Term{7}};
+};
+
+TEST_F(BelievedTest, WhatHasMovedToANewNodeIsKeptByTheNextMaster) {
+  pool.Join("n1", 10 * kBlock);
+  pool.Settle();
+  ASSERT_THAT(pool.core.DrainNode("n0", false, pool.now), IsOk());
+  pool.Settle();
+  ASSERT_THAT(pool.Holders("a"), ElementsAre("n1"));
+  ExpectKeptByTheNext("n1");
+}
+
+TEST_F(BelievedTest, NothingOlderMovesToANodeBeforeTheNextMasterWillBelieveIt) {
+  pool.Join("n1", 10 * kBlock);
+  ASSERT_THAT(pool.core.DrainNode("n0", false, pool.now), IsOk());
+  pool.Advance(absl::Minutes(1));
+  const Effects effects = pool.core.TakeEffects();
+  EXPECT_THAT(effects.copies, IsEmpty());
+  EXPECT_THAT(effects.unsaved, Contains(DurableChange(DurableNode{"n1", Incarnation{1}, {}})));
+  pool.core.Saved(pool.unsaved.size() + effects.unsaved.size());
+  for (int i = 0; i < 3; ++i) pool.Advance(absl::Seconds(2));  // the next walk begins
+  EXPECT_THAT(pool.core.TakeEffects().copies, testing::SizeIs(1));
+}
+
+TEST_F(BelievedTest, ANodeThatReturnsAfterItWasGivenUpIsBelievedWhenItHasForgottenWhatItShall) {
+  FakeNode& n1 = pool.Join("n1", 10 * kBlock);
+  pool.Settle();
+  pool.PutSealed("b", 10, {.host = "host-n1"});
+  pool.Collect();
+  pool.Disconnect(n1);
+  ASSERT_THAT(pool.core.ForgetNode("n1", pool.now), IsOk());
+  pool.Advance(absl::Seconds(10));
+  pool.Connect(n1);
+  pool.Advance(absl::ZeroDuration());
+  const Effects effects = pool.core.TakeEffects();
+  for (const DurableChange& change : effects.unsaved) pool.unsaved.push_back(change);
+  const DurableNode believed{"n1", Incarnation{1}, {}};
+  EXPECT_THAT(effects.unsaved, testing::Not(Contains(DurableChange(believed))))
+      << "it still has what may have been removed meanwhile";
+  pool.Advance(absl::Seconds(10));  // it is told again
+  pool.Settle();
+  EXPECT_THAT(pool.unsaved.back(), DurableChange(believed));
+  EXPECT_FALSE(pool.Exists("b").ok());
+  ASSERT_THAT(pool.core.DrainNode("n0", false, pool.now), IsOk());
+  pool.Settle();
+  ASSERT_THAT(pool.Holders("a"), ElementsAre("n1"));
+  ExpectKeptByTheNext("n1");
 }
 
 }  // namespace

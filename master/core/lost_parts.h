@@ -39,6 +39,10 @@ class LostParts {
     const auto part = sought_.find({segment, offset});
     return part != sought_.end() && part->second == generation;
   }
+  // It is lost, whether a walk looks for it yet or not.
+  bool Names(uint32_t segment, uint64_t offset, Generation generation) const {
+    return IsNew(segment, offset, generation) || Contains(segment, offset, generation);
+  }
   // The next part of the node to look at, going down; the node has `count` of them. False: there is
   // none, and nothing is sought any more.
   bool Next(size_t count, size_t* position) {

@@ -60,6 +60,7 @@ struct SealedPart {
   uint32_t part_index = 0;
   uint32_t part_count = 1;
   uint32_t replica_index = 0;
+  uint32_t replicas = 0;  // that the object is to have; 0: replica_index + 1 at least
 };
 
 // A part whose bytes were found damaged: its node has forgotten it.
@@ -85,8 +86,10 @@ struct SegmentStatus {
 };
 // How far a drain has come.
 struct DrainStatus {
+  // The node is known to hold nothing, and what it held was not lost with it.
+  bool is_done = false;
   uint64_t parts_left = 0;
-  uint64_t bytes_left = 0;
+  uint64_t bytes_left = 0;     // parts that wait for others of their object are among them
   uint64_t moved_objects = 0;  // replicas that have left for it
   uint64_t moved_bytes = 0;
   // Objects that could not move when they were last looked at, and why.
@@ -94,7 +97,6 @@ struct DrainStatus {
   uint64_t without_room = 0;  // all that others hold is hotter, leased or pinned
   uint64_t unreadable = 0;    // its other replicas are away
   uint64_t leased = 0;        // copied; the old replica stays until its lease has ended
-  bool is_done() const { return parts_left == 0; }
 };
 struct NodeStatus {
   NodeAddress address = {};
@@ -138,6 +140,7 @@ struct CopyCommand {
   uint32_t part_index = 0;
   uint32_t part_count = 1;
   uint32_t replica_index = 0;
+  uint32_t replicas = 0;  // that the object is to have
   Generation claim = {};
   NodeAddress source = {};
   Extent source_extent = {};

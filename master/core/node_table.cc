@@ -7,6 +7,18 @@
 
 namespace moonpool::master {
 
+uint64_t NodeRecord::held_bytes() const {
+  uint64_t held = 0;
+  for (const ByteUse use : {ByteUse::kLive, ByteUse::kGranted, ByteUse::kPartial}) {
+    held += bytes[static_cast<size_t>(use)];
+  }
+  return held;
+}
+
+bool NodeRecord::is_empty() const {
+  return inventory_complete && !was_lost_full && parts.empty() && held_bytes() == 0;
+}
+
 uint64_t NodeRecord::free_bytes() const {
   uint64_t bytes_free = 0;
   for (const NodeSegment& segment : segments) bytes_free += segment.allocator.free_bytes();

@@ -73,11 +73,13 @@ struct NodeRecord {
   // What it holds and this master does not know was given up: it was complete once, and all that it
   // held then is known, or owed; or its incarnation was.
   bool is_met = false;
-  // The same for all that it holds of this generation and older ones.
+  // The same for all that it holds of this generation and older ones, and the masters to come will
+  // take nothing of these from it. None any more when what it holds is known.
   Generation given_up_to;
   SessionId session;  // 0 while there is none
   absl::Time last_heard;
   absl::Time lost_at;                 // while away
+  bool was_lost_full = false;         // what it held when it was lost has not come back with it
   std::vector<NodeSegment> segments;  // by id
   BytesByUse bytes = {};
   bool is_draining = false;  // it takes no more, and what it holds moves to others
@@ -100,6 +102,10 @@ struct NodeRecord {
   bool is_up() const { return state == NodeState::kUp; }
   bool is_usable() const { return is_up() && inventory_complete; }
   bool takes_grants() const { return is_usable() && !is_draining; }
+  // Of parts that are stored, or may become so.
+  uint64_t held_bytes() const;
+  // It is known to hold nothing, and did not come to that by being lost.
+  bool is_empty() const;
   uint64_t free_bytes() const;
   uint64_t capacity_bytes() const;
   uint64_t largest_free_bytes() const;

@@ -146,7 +146,11 @@ CopyPlacement Placement::PlaceCopy(const CopyRequest& request) {
       const Fit fit = request.fit(index);
       if (fit == Fit::kNo) continue;
       capacity += nodes_[index].capacity_bytes();
-      fit == Fit::kBusy ? is_busy = true : (ready.push_back(index), false);
+      if (fit == Fit::kBusy) {
+        is_busy = true;
+      } else {
+        ready.push_back(index);
+      }
     }
     if (capacity < need) continue;
     if (auto placed = TakeLike(ready, request)) return {.placed = std::move(placed)};

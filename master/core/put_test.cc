@@ -138,6 +138,14 @@ TEST(Put, LargerThanThePoolIsRefusedAtOnce) {
   EXPECT_THAT(pool.Put("key", 10 * kBlock - kPartHeaderBytes), IsOk());
 }
 
+TEST(Put, OnlyAYoungMasterSaysWhenToComeBackForNodes) {
+  CoreFixture pool;
+  const auto retry_after = [&] { return DetailOf(pool.Put("key", 1))->retry_after; };
+  EXPECT_GT(retry_after(), absl::ZeroDuration());
+  pool.Advance(absl::Minutes(1));
+  EXPECT_EQ(retry_after(), absl::ZeroDuration());
+}
+
 TEST(Put, WithoutNodesMayWaitForOne) {
   CoreFixture pool;
   const PutOutcome outcome = pool.Start("key", 1, {.waits = true});

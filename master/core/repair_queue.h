@@ -52,6 +52,11 @@ class RepairQueue {
   void Remove(SlotIndex slot);
 
   bool contains(SlotIndex slot) const { return links_.contains(slot); }
+  // It is there and waits for nothing but its turn.
+  bool IsReady(SlotIndex slot) const {
+    const auto link = links_.find(slot);
+    return link != links_.end() && !IsAsleep(link->second) && !IsWaiting(link->second);
+  }
   size_t size() const { return links_.size(); }
   size_t waiting() const { return waiting_.size(); }
   size_t CountOf(RepairRank rank) const { return lists_[rank].size; }

@@ -445,6 +445,21 @@ TEST_F(RepairTest, TheNextMasterKnowsHowManyReplicasThereShallBe) {
   for (int i = 0; i < 10; ++i) EXPECT_THAT(next.Holders(Key(i)), SizeIs(2)) << i;
 }
 
+TEST_F(RepairTest, TheNextMasterKnowsItOfWhatWasShortWhenTheLastOneDied) {
+  pool.AddNodes(2, 100 * kBlock);
+  pool.PutSealed("key", 10, kTwice);
+  pool.Lose(*pool.nodes[1]);
+  CopyPool next({}, Term{8});
+  next.nodes.push_back(std::move(pool.nodes[0]));
+  next.nodes[0]->description.highest_term_seen = Term{7};
+  next.Connect(*next.nodes[0]);
+  next.Settle();
+  EXPECT_EQ(next.Status().short_objects, 1u);
+  next.AddNodes(1, 100 * kBlock);
+  next.Settle();
+  EXPECT_THAT(next.Holders("key"), SizeIs(2));
+}
+
 TEST_F(RepairTest, AYoungMasterWaitsForWhatIsOnItsWay) {
   pool.AddNodes(3, 100 * kBlock);
   for (int i = 0; i < 10; ++i) pool.PutSealed(Key(i), 10, {.replicas = 3});

@@ -12,9 +12,7 @@
 // Part of CoreState, whose books it uses; see there for time.
 #pragma once
 
-#include <deque>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -27,6 +25,7 @@
 #include "master/core/debt_table.h"
 #include "master/core/drain_table.h"
 #include "master/core/heat.h"
+#include "master/core/hot_table.h"
 #include "master/core/node_commands.h"
 #include "master/core/node_table.h"
 #include "master/core/options.h"
@@ -86,6 +85,7 @@ class ReplicaKeeper {
   uint64_t short_objects() const { return short_objects_; }
   const CopyTable& copies() const { return copies_; }
   const RepairQueue& queue() const { return queue_; }
+  const HotTable& hot() const { return hot_; }
   uint32_t CopiesOf(NodeIndex node) const { return pacer_.InFlight(node); }
   bool IsCared(SlotIndex slot) const {
     return queue_.contains(slot) || copies_.Find(slot) != nullptr;
@@ -95,26 +95,30 @@ class ReplicaKeeper {
   struct ReplicaView {
     uint8_t number = 0;
     bool is_readable = true;  // all its nodes are up
+    bool is_sure = true;      // all its parts are known to be where they should be
     bool is_leaving = false;  // one of them is drained
     PlacedReplica parts = {};
   };
   using ReplicaViews = absl::InlinedVector<ReplicaView, 4>;
   struct Stand {
     ReplicaViews replicas;
-    uint32_t staying = 0;           // those that are not leaving
-    uint32_t staying_readable = 0;  // of them
+    uint32_t staying = 0;       // those that are not leaving
+    uint32_t staying_sure = 0;  // of them
   };
   // What a turn came to; where it waits for something, for what.
   enum class Turned : uint8_t { kDone, kBusy, kNoNode, kNoRoom, kUnreadable, kLeased };
 
   // --- core_repair.cc
   Stand Look(SlotIndex slot) const;
+  // The part is where it should be, by the word of its node: other replicas may go.
+  bool IsSure(SlotIndex slot, const StoredPart& part) const;
   RepairRank RankOf(SlotIndex slot, uint32_t have) const;
   void Pump(absl::Time now, uint32_t* work);
   Turned Tend(SlotIndex slot, absl::Time now, uint32_t* work);
-  // The replica that is needed least, -1 when all are.
+  // The replica that is needed least where so many are to stay; -1 when none may go.
   int Spare(const Stand& stand, uint32_t goal) const;
-  void Drop(SlotIndex slot, const ReplicaView& replica);
+  // Returns the bytes that this frees for others.
+  uint64_t Drop(SlotIndex slot, const ReplicaView& replica);
   void Defer(const RepairQueue::Turn& turn, Turned why, absl::Time now);
   absl::Duration Age() const;
 
@@ -133,7 +137,8 @@ class ReplicaKeeper {
 
   // --- core_drain.cc
   void WalkDrains(absl::Time now, uint32_t* work);
-  void WalkNode(NodeRecord& node, Drain& drain, absl::Time now, uint32_t* work);
+  // Goes on until so many objects wait for their turn.
+  void WalkNode(NodeRecord& node, Drain& drain, size_t most_ahead, absl::Time now, uint32_t* work);
   void NoteStuck(const Stand& stand, Turned why);
 
   CoreState& core_;
@@ -145,13 +150,8 @@ class ReplicaKeeper {
   DrainTable drains_;
   std::vector<CopyCommand> commands_;
   uint64_t short_objects_ = 0;
-
-  struct HotObject {
-    SlotIndex slot = kNoSlot;
-    Generation generation = {};
-    absl::Time due = {};
-  };
-  std::deque<HotObject> hot_;  // those with extra replicas, by when they are looked at again
+  HotTable hot_;
+  SlotIndex last_of_hot_ = kNoSlot;  // that was looked at for room
 };
 
 }  // namespace moonpool::master

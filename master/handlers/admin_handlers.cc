@@ -24,11 +24,11 @@ void WriteTotals(const Totals& totals, v1::Totals* out) {
   out->set_lost(totals.lost);
   out->set_copies_started(totals.copies_started);
   out->set_copied_bytes(totals.copied_bytes);
-  uint64_t failed = 0;
-  for (const uint64_t ended : totals.copies_ended) failed += ended;
-  const uint64_t finished = totals.copies_ended[static_cast<size_t>(CopyEnd::kDone)];
-  out->set_copies_done(finished);
-  out->set_copies_failed(failed - finished);
+  uint64_t ended = 0;
+  for (const uint64_t count : totals.copies_ended) ended += count;
+  const uint64_t done = totals.copies_ended[static_cast<size_t>(CopyEnd::kDone)];
+  out->set_copies_done(done);
+  out->set_copies_failed(ended - done);
   out->set_replicas_trimmed(totals.replicas_trimmed);
   out->set_parts_damaged(totals.parts_damaged);
 }
@@ -60,6 +60,7 @@ void WriteStatus(const StatusResult& status, v1::GetStatusResponse& out) {
 }
 
 void WriteDrain(const DrainStatus& drain, v1::DrainStatus* out) {
+  out->set_done(drain.is_done);
   out->set_parts_left(drain.parts_left);
   out->set_bytes_left(drain.bytes_left);
   out->set_moved_objects(drain.moved_objects);

@@ -98,6 +98,7 @@ CallId Handlers::AnswerWhenSaved(ChangeNumber number, absl::Time deadline, absl:
 void Handlers::OnWritten(const absl::Status& status, absl::Time now) {
   unsaved_.OnWritten(status, now);
   if (unsaved_.is_deposed()) return End(unsaved_.deposed(), now);
+  core_.Saved(unsaved_.saved());
   sessions_.FinishRegistrations(now);
   waiters_.MarkChanged();
   Settle(now);
@@ -137,6 +138,13 @@ void Handlers::RetryWaiters(Waiters::Occasion occasion, absl::Time now) {
 }
 
 void Handlers::Tick(absl::Time now) {
+  if (!ended_.ok()) {
+    // Nobody sees the core again, which may be large. Its sessions have a last message to send, and
+    // a deadline for it.
+    sessions_.Tick(now);
+    next_tick_ = now + options_.tick_interval;
+    return;
+  }
   const bool has_more = core_.Tick(now);
   sessions_.Tick(now);
   waiters_.ExpireDue(now);
@@ -150,6 +158,7 @@ void Handlers::Tick(absl::Time now) {
 }
 
 absl::Time Handlers::NextWakeup() const {
+  if (!ended_.ok()) return next_tick_;
   if (waiters_.pump_pending()) return absl::InfinitePast();
   return std::min({next_tick_, waiters_.earliest_deadline(), unsaved_.next_try()});
 }

@@ -69,7 +69,8 @@ SealedPart ToSealedPart(const v1::SealedPart& part) {
                     .object_bytes = part.object_bytes(),
                     .part_index = part.part_index(),
                     .part_count = part.part_count(),
-                    .replica_index = part.replica_index()};
+                    .replica_index = part.replica_index(),
+                    .replicas = part.replicas()};
 }
 
 }  // namespace
@@ -234,7 +235,10 @@ bool NodeSession::IsPlausible(const v1::SealedPart& part) const {
     return false;
   }
   if (part.part_count() == 0 || part.part_count() > kMaxPartsPerReplica) return false;
-  if (part.part_index() >= part.part_count() || part.replica_index() >= kMaxReplicas) return false;
+  if (part.part_index() >= part.part_count() || part.replica_index() >= kMaxReplicas ||
+      part.replicas() > kMaxReplicas) {
+    return false;
+  }
 
   const Extent extent = FromProto(part.extent());
   const auto segment = std::find_if(segments_.begin(), segments_.end(), [&](const Segment& known) {
@@ -281,10 +285,14 @@ void NodeSession::SendCopy(const CopyCommand& command) {
 }
 
 void NodeSession::TellTerm() {
-  const bool is_told = state_ == State::kInventory || state_ == State::kServing;
-  if (!is_told || told_term_ == core_.term()) return;
+  if (!is_live() || told_term_ == core_.term()) return;
   told_term_ = core_.term();
   if (!heartbeat_to_ack_.has_value()) heartbeat_to_ack_ = 0;
+  on_ready_();
+}
+
+void NodeSession::OnSilence(bool is_silent) {
+  has_silence_to_tell_ = is_silent && is_live();
   on_ready_();
 }
 
@@ -295,9 +303,14 @@ void NodeSession::Queue(v1::MasterMessage message) {
 
 std::optional<v1::MasterMessage> NodeSession::TakeMessage() {
   if (state_ == State::kRegistering) return std::nullopt;
+  if (table_.is_silent() && state_ != State::kEnded) {
+    if (!std::exchange(has_silence_to_tell_, false)) return std::nullopt;
+    v1::MasterMessage last;
+    last.mutable_silence();
+    return last;
+  }
   // Acknowledgements overtake commands: a node judges the master by them.
-  const bool may_ack = state_ != State::kEnded && state_ != State::kNew && !table_.is_silent();
-  if (may_ack && heartbeat_to_ack_.has_value()) {
+  if (is_live() && heartbeat_to_ack_.has_value()) {
     v1::MasterMessage ack;
     ack.mutable_heartbeat_ack()->set_sequence(*std::exchange(heartbeat_to_ack_, std::nullopt));
     ack.mutable_heartbeat_ack()->set_term(core_.term().value);

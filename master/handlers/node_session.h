@@ -93,11 +93,14 @@ class NodeSession {
   void SendCopy(const CopyCommand& command);
   // The core's term has risen: the node has to know before it can take newer grants.
   void TellTerm();
+  // The table has fallen silent, or speaks again.
+  void OnSilence(bool is_silent);
   // No more messages are taken in. What is queued may still be sent when `may_drain`.
   void End(absl::Status status, bool may_drain, absl::Time now);
   // Ends it when the node was silent for too long.
   void Tick(absl::Time now);
   void Close(absl::Time now);
+  bool is_live() const { return state_ == State::kInventory || state_ == State::kServing; }
   void Queue(v1::MasterMessage message);
 
   Core& core_;
@@ -113,6 +116,7 @@ class NodeSession {
   size_t queued_generations_ = 0;  // of the commands in the queue, and one for each command
   std::optional<uint64_t> heartbeat_to_ack_;  // the newest only
   Term told_term_;
+  bool has_silence_to_tell_ = false;
 
   std::string name_;
   NodeId node_;

@@ -58,7 +58,7 @@ void Reigns::OnElection(const ElectionEvent& event, absl::Time now) {
   }
 }
 
-bool Reigns::Begin(Reign reign, std::unique_ptr<MetaStore> store, std::unique_ptr<Core> core,
+bool Reigns::Begin(Reign reign, std::unique_ptr<MetaStore>&& store, std::unique_ptr<Core>&& core,
                    absl::Time now) {
   if (is_shut_down_ || !to_begin_.has_value() || to_begin_->reign != reign) return false;
   to_begin_.reset();
@@ -146,11 +146,13 @@ bool Reigns::is_writing() const {
 
 // --- Time.
 
+void Reigns::Observe(absl::Time now) {
+  if (present_ != nullptr) WatchSilence(now);
+}
+
 void Reigns::Tick(absl::Time now) {
-  if (present_ != nullptr) {
-    WatchSilence(now);
-    present_->handlers.Tick(now);
-  }
+  Observe(now);
+  if (present_ != nullptr) present_->handlers.Tick(now);
   // Their sessions have a deadline to send the last message by.
   for (const auto& state : ended_) state->handlers.Tick(now);
 }

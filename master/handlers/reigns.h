@@ -14,9 +14,9 @@
 // session or a write holds on to them, and answer nobody.
 //
 // A leader whose lease has run out is silent, though its reign may go on (R10): calls are refused,
-// those that wait are ended, and heartbeats are not acknowledged, so that nodes look whether
-// another leads. A silence that lasts ends their sessions. Meanwhile no node counts as lost: it was
-// not the nodes that went away.
+// those that wait are ended, and nodes are told that they had better look whether another leads,
+// and nothing else. A silence that lasts ends their sessions. Meanwhile no node counts as lost: it
+// was not the nodes that went away.
 //
 // A master that is alone has one reign, whose lease never ends: kReignAlone.
 //
@@ -79,8 +79,9 @@ class Reigns {
   };
   // The reign that the election has given this master, as long as it has not begun.
   const std::optional<Beginning>& to_begin() const { return to_begin_; }
-  // False when that reign has ended meanwhile; then nothing is taken.
-  bool Begin(Reign reign, std::unique_ptr<MetaStore> store, std::unique_ptr<Core> core,
+  // False when that reign has ended meanwhile; then nothing is taken, for the caller to destroy
+  // where no lock is held.
+  bool Begin(Reign reign, std::unique_ptr<MetaStore>&& store, std::unique_ptr<Core>&& core,
              absl::Time now);
   // Ends everything with UNAVAILABLE/SHUTTING_DOWN, also what is still to come. Idempotent.
   void Shutdown(absl::Time now);
@@ -115,6 +116,8 @@ class Reigns {
 
   // --- Time.
 
+  // Before all else that is done at that time: the lease may have run out since the last.
+  void Observe(absl::Time now);
   void Tick(absl::Time now);
   absl::Time NextWakeup() const;
 

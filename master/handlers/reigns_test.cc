@@ -110,6 +110,13 @@ class ReignsTest : public ::testing::Test {
       due = reigns.EndWrite(due->reign, true, now);
     }
   }
+  void RemoveObject() {
+    v1::RemoveRequest remove;
+    FillVersion(remove.mutable_header()->mutable_version());
+    remove.mutable_header()->set_timeout_ms(60'000);
+    remove.add_keys("k");
+    reigns.Admit(now)->handlers->Remove(remove, now, removed.done());
+  }
   void PutObject() {
     Handlers& handlers = *reigns.Admit(now)->handlers;
     v1::StartPutsRequest start;
@@ -152,6 +159,7 @@ class ReignsTest : public ::testing::Test {
   Leadership leadership;
   Reigns reigns;
   std::vector<std::unique_ptr<Stream>> streams;
+  Answer<v1::RemoveResponse> removed;
 };
 
 TEST_F(ReignsTest, WhoDoesNotLeadNamesWhoDoes) {
@@ -178,7 +186,12 @@ TEST_F(ReignsTest, WhatWasLoadedForAReignThatIsOverIsNotTaken) {
   EXPECT_FALSE(reigns.to_begin().has_value());
   EXPECT_FALSE(Begin(Reign{5}, Term{2}));
   Elect(Reign{9}, Term{4});
-  EXPECT_FALSE(Begin(Reign{5}, Term{2})) << "that of the one before";
+  std::unique_ptr<MetaStore> store = std::make_unique<MemoryMetaStore>(disk);
+  auto core = std::make_unique<Core>(CoreOptions{}, Term{2}, Random(1), DurableState{});
+  EXPECT_FALSE(reigns.Begin(Reign{5}, std::move(store), std::move(core), now))
+      << "that of the one before";
+  EXPECT_NE(store, nullptr) << "its owner destroys it, and not whoever holds the lock";
+  EXPECT_NE(core, nullptr);
   EXPECT_THAT(reigns.Admit(now), IsNotLeader());
   EXPECT_TRUE(Begin(Reign{9}, Term{4}));
   EXPECT_THAT(reigns.Admit(now), IsOk());
@@ -239,6 +252,25 @@ TEST_F(ReignsTest, ASessionKeepsItsReignFromBeingDestroyed) {
   EXPECT_EQ(reigns.Find(Reign{5}), nullptr);
 }
 
+// As many objects as it has are as much to do at each tick.
+TEST_F(ReignsTest, TheCoreOfAReignThatIsOverStandsStill) {
+  Lead(Reign{5}, Term{2});
+  Join("n1");
+  PutObject();
+  // What it has not saved will never be.
+  v1::OpenNamespaceRequest request;
+  FillVersion(request.mutable_header()->mutable_version());
+  request.mutable_header()->set_namespace_("models");
+  request.set_fingerprint("f1");
+  Answer<v1::OpenNamespaceResponse> open;
+  reigns.Find(Reign{5})->OpenNamespace(request, now, open.done());
+  const Core& core = *reigns.present()->core;
+  Lose();
+  AdvanceSlowly(absl::Hours(1));
+  EXPECT_EQ(core.GetStatus(now).objects, 1u) << "its node would be lost by now";
+  EXPECT_EQ(reigns.NextWakeup(), now + options.tick_interval);
+}
+
 TEST_F(ReignsTest, AWriteKeepsItsReignFromBeingDestroyed) {
   Lead(Reign{5}, Term{2});
   v1::OpenNamespaceRequest request;
@@ -288,11 +320,17 @@ TEST_F(ReignsTest, WhatWasTakenInAReignIsAnsweredInItAndNotAfterIt) {
   EXPECT_TRUE(MayAnswer(leadership, Reign{9}, now));
 }
 
-TEST_F(ReignsTest, AShortSilenceIsNothingButSilenceToNodes) {
+TEST_F(ReignsTest, InAShortSilenceNodesAreToldOfItAndNoMore) {
   Lead(Reign{5}, Term{2});
   Stream& node = Join("n1");
+  PutObject();
+  RemoveObject();  // a command stands in the queue
   now += kLease;
   AdvanceSlowly(options.session_timeout / 4);
+  node.Drain();
+  ASSERT_THAT(node.received, SizeIs(1));
+  EXPECT_TRUE(node.received[0].has_silence());
+  node.received.clear();
   v1::NodeMessage heartbeat;
   heartbeat.mutable_heartbeat()->set_sequence(7);
   reigns.Find(Reign{5})->OnNodeMessage(*node.session, heartbeat, now);
@@ -304,9 +342,24 @@ TEST_F(ReignsTest, AShortSilenceIsNothingButSilenceToNodes) {
   Advance(absl::Milliseconds(20));
   EXPECT_GT(node.pokes, pokes);
   node.Drain();
-  ASSERT_THAT(node.received, SizeIs(1));
+  ASSERT_THAT(node.received, SizeIs(2));
   EXPECT_EQ(node.received[0].heartbeat_ack().sequence(), 7u);
+  EXPECT_TRUE(node.received[1].has_command());
   EXPECT_FALSE(node.session->is_finished());
+}
+
+// A process that was stopped takes what has come meanwhile before its timer says anything.
+TEST_F(ReignsTest, WhoLooksFirstAcknowledgesNothingOfBefore) {
+  Lead(Reign{5}, Term{2});
+  Stream& node = Join("n1");
+  now += 10 * kLease;
+  v1::NodeMessage heartbeat;
+  heartbeat.mutable_heartbeat()->set_sequence(7);
+  reigns.Observe(now);
+  reigns.Find(Reign{5})->OnNodeMessage(*node.session, heartbeat, now);
+  node.Drain();
+  ASSERT_THAT(node.received, SizeIs(1));
+  EXPECT_TRUE(node.received[0].has_silence());
 }
 
 // Another may lead by now, and it needs them.

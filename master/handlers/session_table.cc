@@ -61,8 +61,7 @@ void SessionTable::TellTerm() {
 
 void SessionTable::SetSilent(bool is_silent) {
   is_silent_ = is_silent;
-  if (is_silent) return;
-  for (NodeSession* session : open_) session->on_ready_();
+  for (NodeSession* session : open_) session->OnSilence(is_silent);
 }
 
 void SessionTable::FinishRegistrations(absl::Time now) {

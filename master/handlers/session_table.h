@@ -37,7 +37,7 @@ class SessionTable {
   // Ends its session.
   void RegisterAnew(NodeId node, absl::Time now);
   void TellTerm();
-  // While it is, no heartbeat is acknowledged; what was kept back is sent afterwards.
+  // While it is, nodes are told so and no more; what was kept back is sent afterwards.
   void SetSilent(bool is_silent);
   bool is_silent() const { return is_silent_; }
   // A write to the meta store has ended: some may be told that they are registered.

@@ -41,6 +41,7 @@ class UnsavedChanges {
   void OnWritten(const absl::Status& status, absl::Time now);
   // Whether the change is durable: OK, or why it is not yet; nullopt: the store has not said.
   std::optional<absl::Status> OutcomeOf(ChangeNumber number) const;
+  ChangeNumber saved() const { return saved_; }
   bool IsSaved(ChangeNumber number) const { return number <= saved_; }
 
   // When TakeBatch is to be asked again without anything else having happened.

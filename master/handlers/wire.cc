@@ -149,6 +149,7 @@ void CopyToProto(const CopyCommand& command, Term term, v1::Command* out) {
   part->set_part_index(command.part_index);
   part->set_part_count(command.part_count);
   part->set_replica_index(command.replica_index);
+  part->set_replicas(command.replicas);
   copy->set_claim(command.claim.value);
   AddressToProto(command.source, copy->mutable_source());
   ExtentToProto(command.source_extent, copy->mutable_source_extent());

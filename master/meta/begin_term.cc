@@ -32,6 +32,7 @@ void LogLeft(const DecodedState& left, const Logger& logger) {
                                        {"namespaces", left.state.namespaces.size()},
                                        {"nodes", left.state.nodes.size()},
                                        {"removals", left.state.removals.size()},
+                                       {"drains", left.state.drains.size()},
                                        {"unknown_records", left.unknown},
                                        {"broken_records", left.quarantined.size()}});
   for (size_t i = 0; i < std::min(left.quarantined.size(), kQuarantinedToLog); ++i) {

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "common/check.h"
 #include "common/error.h"
 #include "common/random.h"
@@ -34,6 +34,31 @@ absl::Status Superseded() {
                    "this master's reign is over, etcd takes no more writes of it",
                    {.hint = "ask the master that leads now"});
 }
+
+absl::Status NobodyWaits() {
+  return MakeError(StatusCode::kCancelled, ErrorReason::kCancelledByCaller,
+                   "nobody waits for etcd any more: the reign is over, or this master stops");
+}
+
+// Of one call to etcd: its answer, or that nobody waits for it; whichever comes first.
+class Outcome {
+ public:
+  void Set(absl::StatusOr<EtcdAnswer> answer) {
+    absl::MutexLock lock(&mutex_);
+    if (!answer_.has_value()) answer_ = std::move(answer);
+  }
+  absl::StatusOr<EtcdAnswer> Await() {
+    absl::MutexLock lock(&mutex_);
+    const auto is_there = [this]()
+                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return answer_.has_value(); };
+    mutex_.Await(absl::Condition(&is_there));
+    return *std::move(answer_);
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::optional<absl::StatusOr<EtcdAnswer>> answer_ ABSL_GUARDED_BY(mutex_);
+};
 
 size_t BytesOf(const MetaBatch& batch) {
   size_t bytes = 0;
@@ -85,21 +110,22 @@ EtcdMetaStore::~EtcdMetaStore() {
 
 absl::StatusOr<EtcdAnswer> EtcdMetaStore::Ask(EtcdRequest request, absl::Time deadline) {
   const absl::Duration left = deadline - clock_.Now();
-  absl::Notification answered;
-  absl::StatusOr<EtcdAnswer> result;
+  // Shared: etcd may answer when nobody waits any more.
+  const auto outcome = std::make_shared<Outcome>();
   etcd_.Call(std::move(request), std::clamp(left, absl::ZeroDuration(), kCallTimeout),
-             [&](absl::StatusOr<EtcdAnswer> answer) {
-               result = std::move(answer);
-               answered.Notify();
-             });
-  answered.WaitForNotification();  // it comes within the timeout
-  return result;
+             [outcome](absl::StatusOr<EtcdAnswer> answer) { outcome->Set(std::move(answer)); });
+  const CancelCallback on_cancel =
+      options_.cancel.OnCancel([outcome] { outcome->Set(NobodyWaits()); });
+  return outcome->Await();  // it comes within the timeout
 }
 
 void EtcdMetaStore::WaitToRetry(int attempt, absl::Time deadline) const {
   const absl::Duration backoff =
       std::min(kRetryMax, kRetryMin * (int64_t{1} << std::min(attempt, 10)));
-  absl::SleepFor(std::clamp(deadline - clock_.Now(), absl::ZeroDuration(), backoff));
+  absl::Notification cancelled;
+  const CancelCallback on_cancel = options_.cancel.OnCancel([&] { cancelled.Notify(); });
+  cancelled.WaitForNotificationWithTimeout(
+      std::clamp(deadline - clock_.Now(), absl::ZeroDuration(), backoff));
 }
 
 // --- Reading.
@@ -115,6 +141,7 @@ absl::StatusOr<std::vector<MetaRecord>> EtcdMetaStore::Load(absl::Time deadline)
     if (range == nullptr) {
       const bool is_compacted = answer.status().code() == StatusCode::kOutOfRange;
       if (!answer.ok() && !is_compacted && !IsOpen(answer.status().code())) return answer.status();
+      if (options_.cancel.cancelled()) return NobodyWaits();
       if (clock_.Now() >= deadline) return Annotate(answer.status(), "read of the durable state");
       if (is_compacted) {  // the rest is no longer to be had at the revision of the first page
         page = first;
@@ -218,6 +245,7 @@ absl::Status EtcdMetaStore::WriteGroup(const Group& group) {
   absl::Status failure = MakeError(StatusCode::kUnavailable, ErrorReason::kDeadline,
                                    "etcd had no time for this write of the durable state");
   for (int attempt = 0; clock_.Now() < deadline; ++attempt) {
+    if (options_.cancel.cancelled()) return NobodyWaits();
     const auto answer = Ask(MakeTxn(changes, tag), deadline);
     if (const auto* txn = answer.ok() ? std::get_if<EtcdTxnResult>(&*answer) : nullptr) {
       if (txn->succeeded) {

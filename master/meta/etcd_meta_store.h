@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/cancel.h"
 #include "common/clock.h"
 #include "master/election/leadership.h"
 #include "master/etcd/etcd.h"
@@ -40,6 +41,8 @@ struct EtcdMetaStoreOptions {
   size_t writes_max = 256;  // under way at the same time
   // A write that is not through by then fails: by then this master has long lost its lease.
   absl::Duration write_timeout = absl::Seconds(10);
+  // Once it is cancelled nobody waits for etcd any more: the load ends, writes are given up.
+  CancelToken cancel = {};
 };
 
 // Its own thread, "meta", asks etcd for writes and calls their `done`s, those of writes aside that
@@ -54,7 +57,8 @@ class EtcdMetaStore final : public MetaStore {
 
   // Borrows etcd and the clock.
   EtcdMetaStore(EtcdMetaStoreOptions options, Etcd& etcd, const Clock& clock);
-  // Carries out the writes that were taken, or gives them up after their timeout.
+  // Carries out the writes that were taken, or gives them up after their timeout. Calls to etcd may
+  // go on a little longer.
   ~EtcdMetaStore() override;
 
   absl::StatusOr<std::vector<MetaRecord>> Load(absl::Time deadline) override;
@@ -82,7 +86,7 @@ class EtcdMetaStore final : public MetaStore {
   std::optional<absl::Status> Judge(const EtcdTxnResult& found, const std::string& tag,
                                     bool may_be_written);
   absl::StatusOr<EtcdAnswer> Ask(EtcdRequest request, absl::Time deadline);
-  // Until `deadline` at most; longer with each attempt.
+  // Until `deadline` at most, or a cancel; longer with each attempt.
   void WaitToRetry(int attempt, absl::Time deadline) const;
 
   const EtcdMetaStoreOptions options_;

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
@@ -249,6 +250,35 @@ TEST_F(EtcdMetaStoreTest, AReadEndsByItsDeadline) {
   etcd_.SetOracle([](const EtcdRequest&) { return Fate::kRefused; });
   EXPECT_THAT(store_->Load(clock_.Now() + absl::Milliseconds(50)),
               StatusIs(absl::StatusCode::kUnavailable));
+}
+
+// Of a master that stops, or has lost its reign, while it loads.
+TEST_F(EtcdMetaStoreTest, WhoIsCancelledWaitsForNothing) {
+  CancelSource source;
+  EtcdMetaStore store({.prefix = "/t",
+                       .reign = TakeOver(etcd_),
+                       .write_timeout = absl::InfiniteDuration(),
+                       .cancel = source.token()},
+                      etcd_, clock_);
+  // Nothing is answered, and then everything is refused.
+  etcd_.Hold();
+  absl::Notification written;
+  absl::Status write;
+  store.Write({{.key = "a", .value = "1"}}, [&](absl::Status status) {
+    write = std::move(status);
+    written.Notify();
+  });
+  absl::Status load;
+  std::thread loading([&] { load = store.Load(absl::InfiniteFuture()).status(); });
+  source.Cancel();
+  loading.join();
+  written.WaitForNotification();
+  EXPECT_THAT(load, StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(write, StatusIs(absl::StatusCode::kCancelled));
+  etcd_.SetOracle([](const EtcdRequest&) { return Fate::kRefused; });
+  etcd_.Release();
+  EXPECT_THAT(store.Load(absl::InfiniteFuture()), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(Write(store, {{.key = "b", .value = "1"}}), StatusIs(absl::StatusCode::kCancelled));
 }
 
 }  // namespace

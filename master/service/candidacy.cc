@@ -42,26 +42,46 @@ void Candidacy::Start() {
 
 void Candidacy::Stop() {
   if (!thread_.joinable()) return;
-  election_.Stop();
+  election_.Stop();  // which ends the reign, and with it whatever waits for etcd
   handlers_.EndReignWork();
   thread_.join();
 }
 
 void Candidacy::OnEvent(const ElectionEvent& event) {
   handlers_.Run([&](Reigns& reigns, absl::Time now) { reigns.OnElection(event, now); });
+  // Whatever is asked of etcd for a reign that is over is of no use to anybody.
+  absl::MutexLock lock(&mutex_);
+  if (!last_.has_value()) return;
+  const bool is_other = event.kind == ElectionEvent::Kind::kLeader && event.reign != last_->reign;
+  if (is_other || event.kind == ElectionEvent::Kind::kLost) last_->end.Cancel();
 }
 
 void Candidacy::Run() {
   while (true) {
     SharedHandlers::ReignWork work = handlers_.AwaitReignWork(resting_, not_before_);
-    work.ended.clear();
     if (work.is_over) return;
+    // Before what has ended is destroyed: that takes a while, and nobody waits for it.
     if (work.to_begin.has_value()) TryToBegin(*work.to_begin);
   }
 }
 
+CancelToken Candidacy::EndOf(Reign reign) {
+  CancelSource end;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (last_.has_value() && last_->reign == reign) return last_->end.token();
+    last_ = {.reign = reign, .end = end};
+  }
+  // It may have come before it could be told.
+  handlers_.Run([&](Reigns& reigns, absl::Time) {
+    const auto& awaited = reigns.to_begin();
+    if (!awaited.has_value() || awaited->reign != reign) end.Cancel();
+  });
+  return end.token();
+}
+
 void Candidacy::TryToBegin(const Reigns::Beginning& next) {
-  const absl::Status status = Load(next);
+  const absl::Status status = Load(next, EndOf(next.reign));
   NoteFailure(status);
   resting_ = status.ok() ? Reign{} : next.reign;
   not_before_ = status.ok() ? absl::InfinitePast() : clock_.Now() + options_.load_retry;
@@ -74,25 +94,28 @@ void Candidacy::TryToBegin(const Reigns::Beginning& next) {
                  {"retry_after", options_.load_retry}});
 }
 
-absl::Status Candidacy::Load(const Reigns::Beginning& next) {
+absl::Status Candidacy::Load(const Reigns::Beginning& next, const CancelToken& end) {
   auto store = std::make_unique<ReignStore>(
       std::make_unique<EtcdMetaStore>(
-          EtcdMetaStoreOptions{.prefix = options_.election.prefix, .reign = next.reign}, etcd_,
-          clock_),
+          EtcdMetaStoreOptions{
+              .prefix = options_.election.prefix, .reign = next.reign, .cancel = end},
+          etcd_, clock_),
       [this](Term at_least, MetaStore::WriteDone done) {
         election_.RaiseTerm(at_least, std::move(done));
       });
-  ASSIGN_OR_RETURN(const BegunTerm begun,
-                   BeginTerm(*store, next.term, clock_, clock_.Now() + options_.load_timeout));
-  LogLeft(begun.left, logger_);
+  const absl::StatusOr<BegunTerm> begun =
+      BeginTerm(*store, next.term, clock_, clock_.Now() + options_.load_timeout);
+  if (!begun.ok() && end.cancelled()) return absl::OkStatus();
+  RETURN_IF_ERROR(begun.status());
+  LogLeft(begun->left, logger_);
   auto core =
-      std::make_unique<Core>(options_.core, begun.term, Random(EntropySeed()), begun.left.state);
+      std::make_unique<Core>(options_.core, begun->term, Random(EntropySeed()), begun->left.state);
   bool has_begun = false;
   handlers_.Run([&](Reigns& reigns, absl::Time now) {
     has_begun = reigns.Begin(next.reign, std::move(store), std::move(core), now);
   });
   if (has_begun) {
-    logger_.Info("term begins", {{"term", begun.term.value}, {"reign", next.reign.value}});
+    logger_.Info("term begins", {{"term", begun->term.value}, {"reign", next.reign.value}});
   }
   return absl::OkStatus();
 }
@@ -113,8 +136,9 @@ Health Candidacy::health() const {
                   absl::FormatDuration(absl::Trunc(handlers_.leadership().deadline() - now,
                                                    absl::Milliseconds(100))));
   absl::MutexLock lock(&mutex_);
-  if (!serves && !failure_.ok())
+  if (!serves && !failure_.ok()) {
     absl::StrAppend(&text, ", which fails: ", moonpool::Describe(failure_));
+  }
   return {.is_healthy = true, .text = std::move(text)};
 }
 

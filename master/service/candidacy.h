@@ -12,6 +12,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -19,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/cancel.h"
 #include "common/clock.h"
 #include "common/http/http_server.h"
 #include "common/log.h"
@@ -54,8 +56,8 @@ class Candidacy {
   Candidacy& operator=(const Candidacy&) = delete;
 
   void Start();
-  // Resigns, and ends the reign if there is one. Takes half a lease at most, and when a load is
-  // under way as long as that has left. Idempotent.
+  // Resigns, and ends the reign if there is one, its load and its writes included. Takes half a
+  // lease at most. Idempotent.
   void Stop();
 
   // Healthy in every role: who leads, who does not, and who has no etcd all do what they can.
@@ -65,8 +67,10 @@ class Candidacy {
   void OnEvent(const ElectionEvent& event);
   void Run();
   void TryToBegin(const Reigns::Beginning& next);
+  // Cancelled when that reign ends.
+  CancelToken EndOf(Reign reign);
   // OK also when the reign has ended meanwhile.
-  absl::Status Load(const Reigns::Beginning& next);
+  absl::Status Load(const Reigns::Beginning& next, const CancelToken& end);
   void NoteFailure(const absl::Status& failure);
 
   const CandidacyOptions options_;
@@ -82,8 +86,13 @@ class Candidacy {
   Reign resting_;  // its last load has failed
   absl::Time not_before_ = absl::InfinitePast();
 
+  struct Known {
+    Reign reign;
+    CancelSource end;
+  };
   mutable absl::Mutex mutex_;
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);  // of the last load
+  std::optional<Known> last_ ABSL_GUARDED_BY(mutex_);  // the last reign that was to begin
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);       // of the last load
 
   std::thread thread_;
 };

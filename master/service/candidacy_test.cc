@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -32,6 +33,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Fate = ServedEtcd::Fate;
 
 constexpr absl::Duration kPatience = absl::Seconds(30);
@@ -287,10 +289,40 @@ TEST_F(CandidacyTest, AReignThatIsLostWhileItsStateIsLoadedDoesNotBegin) {
   PutOtherLeader("b:2");
   ASSERT_TRUE(Eventually([&] { return LeaderIn(master->Open("f1")) == "b:2"; }));
   ServeAll();
-  // The load of the lost reign ends meanwhile, whichever way.
   DeleteLeader();
   ASSERT_TRUE(master->AwaitService());
   EXPECT_EQ(*master->Term(), 8u);
+  EXPECT_THAT(master->log(), Not(Contains(HasSubstr("cannot load the durable state"))))
+      << "the load ended with its reign";
+}
+
+TEST_F(CandidacyTest, AMasterThatStopsDoesNotWaitForItsLoad) {
+  Refuse<EtcdGet>();
+  const auto master = NewMaster(absl::Seconds(10), /*load_timeout=*/absl::Hours(24));
+  ASSERT_TRUE(Eventually(
+      [&] { return master->health().find("loading the durable state") != std::string::npos; }));
+  master->server().Stop();
+  EXPECT_EQ(etcd_.Value("/t/leader"), "");
+}
+
+TEST_F(CandidacyTest, AMasterThatStopsDoesNotWaitForItsWrites) {
+  const auto master = NewMaster();
+  ASSERT_TRUE(master->AwaitService());
+  std::atomic<bool> is_asked{false};
+  etcd_.SetOracle([&](const EtcdRequest& request) {
+    const auto* txn = std::get_if<EtcdTxn>(&request);
+    if (txn == nullptr || txn->success.empty()) return Fate::kServed;
+    const auto* put = std::get_if<EtcdPut>(&txn->success[0]);
+    if (put == nullptr || put->key.find("/t/meta/") != 0) return Fate::kServed;
+    is_asked = true;
+    return Fate::kRefused;
+  });
+  std::thread client([&] { EXPECT_FALSE(master->Open("f1").ok()); });
+  ASSERT_TRUE(Eventually([&] { return is_asked.load(); }));
+  master->server().Stop();
+  client.join();
+  EXPECT_THAT(master->log(), Contains(HasSubstr("nobody waits for etcd any more")));
+  ServeAll();
 }
 
 // R10, and the same reign goes on.

@@ -36,6 +36,7 @@ void SharedHandlers::Run(absl::FunctionRef<void(Reigns&, absl::Time)> call) {
     absl::MutexLock lock(&mutex_);
     // Read under the lock: the time line of the core never goes back.
     const absl::Time now = clock_.Now();
+    reigns_.Observe(now);
     call(reigns_, now);
     PostWrite(now);
     actions.swap(posted_);
@@ -64,6 +65,8 @@ void SharedHandlers::Write(Reigns::DueWrite write) {
           absl::MutexLock lock(&mutex_);
           // The last use of *this, and of the store, when there is none.
           next = reigns_.EndWrite(reign, !is_stopping_, clock_.Now());
+          // The write may be all that held on to a reign that is over.
+          if (reigns_.has_ended()) work_comes_.Signal();
         }
         if (next.has_value()) Write(*std::move(next));
       });

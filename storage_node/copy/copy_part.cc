@@ -61,15 +61,6 @@ absl::StatusOr<transport::SealRecord> RecordOf(const transport::PartHeader& head
                    {.hint = "copy from another replica"});
 }
 
-absl::Status CheckOrder(const CopyOrder& order) {
-  RETURN_IF_ERROR(transport::Validate(order.record));
-  RETURN_IF_ERROR(transport::Validate(order.source_extent));
-  if (order.source_extent.length == order.record.extent.length) return absl::OkStatus();
-  return MakeError(StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
-                   absl::StrCat("a copy of ", order.source_extent.length, " bytes into ",
-                                order.record.extent.length));
-}
-
 // Sealed by an earlier copy under the same claim.
 bool IsThere(const CopyOrder& order, const ExtentIndex& index) {
   const auto there = index.FindRecord(order.record.generation, order.record.extent);
@@ -110,7 +101,6 @@ absl::StatusOr<transport::PartHeader> FetchInto(transport::WriteClaim& claim,
 absl::StatusOr<uint64_t> CopyPart(const CopyOrder& order, ExtentIndex& index,
                                   SourceChannels& sources, transport::Waiter& waiter,
                                   const CallContext& context) {
-  RETURN_IF_ERROR(CheckOrder(order));
   RETURN_IF_ERROR(context.Check(waiter.clock()));
   const auto claim =
       index.Claim(order.claim, order.record.extent, transport::WriterKind::kStepwise);

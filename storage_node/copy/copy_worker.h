@@ -1,6 +1,7 @@
 // Carries out what the master has ordered to be copied here, one part after the other.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "storage_node/copy/copy_metrics.h"

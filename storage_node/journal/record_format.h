@@ -82,7 +82,7 @@ struct HeadBody {
   uint16_t part_index;
   uint16_t part_count;
   uint8_t namespace_bytes;
-  uint8_t replica_index;
+  uint8_t replica;  // low half: its number; high half: how many there are to be
   uint16_t segment;
 
   size_t text_bytes() const { return size_t{namespace_bytes} + key_bytes + parent_bytes; }

@@ -103,8 +103,9 @@ absl::StatusOr<RecordTable> RecordTable::Open(TableMemory memory, const TableIde
   if (header.checksum != HeaderChecksum(header)) return Unfit("its header is damaged");
   if (header.boot != identity.boot) return Unfit("it is of another boot of the machine");
   if (header.file != identity.file) return Unfit("it belongs to another file of a pool");
-  if (header.segments != identity.segments)
+  if (header.segments != identity.segments) {
     return Unfit("it is of a pool of another size, or with another folder of pins");
+  }
   table.incarnation_ = Incarnation{header.incarnation};
   const uint64_t term_word = WordAt(table.At(0) + kTermWordAt).load(std::memory_order_acquire);
   table.newest_term_ = Term{static_cast<uint32_t>(term_word)};
@@ -195,7 +196,8 @@ std::optional<TableRecord> RecordTable::Read(JournalEntry entry) const {
   record.object_bytes = head.object_bytes;
   record.part_index = head.part_index;
   record.part_count = head.part_count;
-  record.replica_index = head.replica_index;
+  record.replica_index = head.replica & 0x0f;
+  record.replicas = head.replica >> 4;
   record.payload_checksum = head.payload_checksum;
   return found;
 }
@@ -212,7 +214,7 @@ absl::StatusOr<JournalEntry> RecordTable::Append(const SealRecord& record) {
                       .part_index = record.part_index,
                       .part_count = record.part_count,
                       .namespace_bytes = static_cast<uint8_t>(record.name_space.size()),
-                      .replica_index = record.replica_index,
+                      .replica = static_cast<uint8_t>(record.replica_index | record.replicas << 4),
                       .segment = static_cast<uint16_t>(record.extent.segment.value)};
   const std::string text = absl::StrCat(record.name_space, record.key, record.parent);
   MP_CHECK(text.size() == head.text_bytes(), "names that no peer may send", text.size());

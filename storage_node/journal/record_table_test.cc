@@ -32,7 +32,8 @@ SealRecord Record(uint32_t counter, size_t key_bytes = 40, size_t parent_bytes =
                     .object_bytes = 936 + counter,
                     .part_index = 3,
                     .part_count = 9,
-                    .replica_index = 1,
+                    .replica_index = kMaxReplicas - 1,
+                    .replicas = kMaxReplicas,
                     .payload_checksum = uint64_t{0x1234567890abcdef} * counter};
 }
 

@@ -17,13 +17,13 @@ absl::Time MasterLink::SearchAt() const {
   if (search_.has_value()) return search_at_;
   // Nobody else could lead.
   if (choice_.size() == 1) return absl::InfiniteFuture();
+  if (has_been_told_) return last_heard_;
   return last_heard_ + heartbeat_interval_ * kIntervalsOfSilence;
 }
 
 void MasterLink::TickSearch(absl::Time now, LinkOutput& out) {
-  if (search_.has_value() && now < last_heard_ + heartbeat_interval_ * kIntervalsOfSilence) {
-    return EndSearch(out);
-  }
+  const bool is_heard = now < last_heard_ + heartbeat_interval_ * kIntervalsOfSilence;
+  if (search_.has_value() && is_heard && !has_been_told_) return EndSearch(out);
   if (now < SearchAt()) return;
   if (!search_.has_value()) {
     search_ = choice_;
@@ -94,6 +94,7 @@ void MasterLink::MoveTo(const v1::Registered& registered, absl::Time now, LinkOu
 
 void MasterLink::EndSearch(LinkOutput& out) {
   if (!asked_.empty()) out.end_ask = true;
+  out.ask.reset();  // of this very tick: nobody would end it
   asked_.clear();
   search_.reset();
 }

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,7 +55,8 @@ TEST_F(FollowTest, WhileNobodyLeadsTheNodeComesBackSoon) {
   absl::Time before = now_;
   for (int round = 0; round < 40; ++round) {
     EXPECT_EQ(NextMaster(), "a:1");
-    EXPECT_LE(now_ - before, absl::Milliseconds(200));
+    EXPECT_LE(now_ - before, round <= LeaderChoice::kQuickRounds ? options_.election_backoff_max
+                                                                 : absl::Seconds(1));
     before = now_;
     Receive(NotLeader(""));
     EXPECT_EQ(NextMaster(), "b:2");
@@ -149,6 +151,24 @@ TEST_F(SearchTest, TheNodeMovesToTheMasterThatTakesIt) {
   EXPECT_EQ(Tick().connect, "a:1");
 }
 
+TEST_F(SearchTest, AMasterThatSaysThatItIsSilentIsDoubtedAtOnceUntilItAnswers) {
+  v1::MasterMessage silence;
+  silence.mutable_silence();
+  const absl::Time told = now_;
+  const LinkOutput out = Receive(silence);
+  EXPECT_EQ(out.wake_at, told);
+  EXPECT_EQ(Ask(), "b:2");
+  EXPECT_EQ(now_, told);
+  Answer(NotLeader(""));
+  EXPECT_EQ(Ask(), "b:2") << "nobody leads yet";
+  EXPECT_LE(now_, told + absl::Milliseconds(200));
+  TickAfter(kHeartbeat);
+  AckAll();
+  EXPECT_TRUE(Tick().end_ask);
+  EXPECT_EQ(link_.state(), LinkState::kLive);
+  EXPECT_FALSE(TickAfter(absl::Milliseconds(1)).ask.has_value());
+}
+
 TEST_F(SearchTest, TheOthersAreAskedAgainAndAgainAndTheSilentOneIsNot) {
   v1::MasterMessage registered = Registered(3);
   link_.OnDisconnected(absl::OkStatus(), now_);
@@ -166,6 +186,31 @@ TEST_F(SearchTest, TheOthersAreAskedAgainAndAgainAndTheSilentOneIsNot) {
   EXPECT_THAT(asked, ::testing::Each(first)) << "the other one has the session";
   EXPECT_GE(asked.size(), 9u);
   EXPECT_LE(asked.size(), 40u);
+  EXPECT_EQ(link_.state(), LinkState::kLive);
+}
+
+// All nodes of a pool search at once, and each question is a new connection.
+TEST_F(SearchTest, ALongSilenceIsNoStormOnTheOthers) {
+  v1::MasterMessage registered = Registered(3);
+  link_.OnDisconnected(absl::OkStatus(), now_);
+  Connect();
+  registered.mutable_registered()->set_session_timeout_ms(60'000);
+  Receive(registered);
+  Upload();
+  const absl::Time heard = now_;
+  std::vector<absl::Time> asked;
+  while (now_ < heard + absl::Seconds(30)) {
+    ASSERT_NE(Ask(), "");
+    asked.push_back(now_);
+    Answer(NotLeader(""));
+  }
+  const auto within = [&](absl::Duration from, absl::Duration to) {
+    return std::count_if(asked.begin(), asked.end(),
+                         [&](absl::Time at) { return heard + from <= at && at < heard + to; });
+  };
+  EXPECT_GE(within(absl::ZeroDuration(), absl::Seconds(2)), 9) << "while another leads soon";
+  EXPECT_LE(within(absl::Seconds(10), absl::Seconds(30)), 40);
+  EXPECT_GE(within(absl::Seconds(10), absl::Seconds(30)), 19);
   EXPECT_EQ(link_.state(), LinkState::kLive);
 }
 
@@ -199,6 +244,26 @@ TEST_F(SearchTest, ItEndsWithTheSession) {
   EXPECT_FALSE(Answer(Registered(4)).adopt);
   EXPECT_EQ(link_.state(), LinkState::kWaiting);
   EXPECT_EQ(Ask(), "") << "what follows is a connection, and no question";
+}
+
+// Nobody would end it, and a master that leads would hold a node for registered that is elsewhere.
+TEST_F(SearchTest, ASessionThatEndsInTheSameTickLeavesNoQuestionBehind) {
+  v1::MasterMessage older = Registered(3);
+  older.mutable_registered()->mutable_version()->set_minor(2);
+  link_.OnDisconnected(absl::OkStatus(), now_);
+  Connect();
+  Receive(older);
+  Upload();
+  TickAfter(kHeartbeat);
+  AckAll();  // which makes it the leader, and all others those to be asked next
+  const Extent extent = At(128, 128);
+  ASSERT_THAT(pool_.Put(Gen(3, 1), extent, "k"), IsOk());
+  ASSERT_TRUE(pool_.index().DropIfDamaged(*pool_.index().FindRecord(Gen(3, 1), extent), Gen(3, 1),
+                                          /*is_payload_whole=*/false));
+  // Its loss cannot be told in this session, which is silent by now as well.
+  const LinkOutput out = TickAfter(kSilence);
+  EXPECT_TRUE(out.disconnect);
+  EXPECT_FALSE(out.ask.has_value());
 }
 
 TEST_F(SearchTest, AnOlderLeaderIsNotMovedTo) {

@@ -78,6 +78,8 @@ MasterLink::MasterLink(NodeIdentity identity, MasterLinkOptions options, Depende
               {.pause_min = options_.backoff_min,
                .pause_max = options_.backoff_max,
                .election_pause_max = std::min(options_.backoff_max, options_.election_backoff_max),
+               .long_election_pause_max =
+                   std::min(options_.backoff_max, options_.long_election_backoff_max),
                .patience_max = options_.register_timeout},
               Random(random.Next())) {}
 
@@ -161,6 +163,7 @@ LinkOutput MasterLink::OnMessage(const v1::MasterMessage& message, absl::Time no
     }
     case v1::MasterMessage::kCommand: OnCommand(message.command(), now, out); break;
     case v1::MasterMessage::kHeartbeatAck: OnHeartbeatAck(message.heartbeat_ack(), now, out); break;
+    case v1::MasterMessage::kSilence: has_been_told_ = has_session(); break;
     case v1::MasterMessage::MESSAGE_NOT_SET: break;  // something newer; not for us
   }
   out.wake_at = WakeAt(now, true);
@@ -221,6 +224,7 @@ void MasterLink::OnRegistered(const v1::Registered& registered, absl::Time now, 
   heartbeats_acked_ = 0;
   next_heartbeat_ = now;
   last_heard_ = now;
+  has_been_told_ = false;
   logger_.Info("registered", {{"master", master_},
                               {"term", term_.value},
                               {"node_id", registered.node_id()},
@@ -308,6 +312,7 @@ void MasterLink::OnHeartbeatAck(const v1::HeartbeatAck& ack, absl::Time now, Lin
   if (ack.sequence() <= heartbeats_acked_ || ack.sequence() > heartbeats_sent_) return;
   heartbeats_acked_ = ack.sequence();
   last_heard_ = now;
+  has_been_told_ = false;
   // A master that takes inventories and hangs up must not get one after the other: what it was sent
   // before it had one proves nothing, however late it answers.
   if (state_ == LinkState::kLive && ack.sequence() > heartbeats_before_live_) {
@@ -391,7 +396,8 @@ void MasterLink::SendDueReports(absl::Time now, LinkOutput& out) {
   *out.send.emplace_back().mutable_seal_report() = std::move(report);
 }
 
-// First of all that is reported: what is brought back to the same place comes later.
+// One message at a time, ahead of the seals that are due with it. What is brought back to the same
+// place is told later by itself: the master orders that once it knows of the loss.
 void MasterLink::SendLostParts(LinkOutput& out) {
   const std::vector<PartAt> lost = index_.lost_parts().Take(options_.parts_per_message);
   if (lost.empty()) return;

@@ -61,10 +61,13 @@ struct MasterLinkOptions {
   absl::Duration connect_timeout = absl::Seconds(5);
   absl::Duration register_timeout = absl::Seconds(5);
   // Between rounds in which all masters were tried: doubled each time, and then a random half of it
-  // taken off or not. While there are masters that do not lead, less: another leads soon.
+  // taken off or not. While there are masters that do not lead, less: another leads soon. Where
+  // that takes long all nodes of the pool ask, each time by a new connection: then a little less
+  // often.
   absl::Duration backoff_min = absl::Milliseconds(100);
   absl::Duration backoff_max = absl::Seconds(5);
   absl::Duration election_backoff_max = absl::Milliseconds(200);
+  absl::Duration long_election_backoff_max = absl::Seconds(1);
   // How long a seal may wait for others to be reported with it.
   absl::Duration seal_report_delay = absl::Milliseconds(5);
   // Of an Inventory or SealReport message; with the longest keys still below gRPC's 4 MiB.
@@ -188,7 +191,8 @@ class MasterLink {
   InventoryCursor cursor_;
   absl::Time reports_due_ = absl::InfiniteFuture();
 
-  // While the session's master is silent.
+  // While the session's master is silent, or has said that it is.
+  bool has_been_told_ = false;
   std::optional<LeaderChoice> search_;
   std::string asked_;     // empty: nobody
   absl::Time search_at_;  // the next is asked; or the one that is asked is given up

@@ -63,6 +63,7 @@ TEST_F(MasterLinkTest, APartIsToldWithAllThatIsKnownOfIt) {
   record.part_index = 1;
   record.part_count = 5;
   record.replica_index = 2;
+  record.replicas = 4;
   ASSERT_OK_AND_ASSIGN(auto claim, pool_.Claim(Gen(1, 9), At(64, 164)));
   claim->SetWritten();
   ASSERT_THAT(pool_.index().Seal(record), IsOk());
@@ -80,6 +81,7 @@ TEST_F(MasterLinkTest, APartIsToldWithAllThatIsKnownOfIt) {
   EXPECT_EQ(part.part_index(), 1u);
   EXPECT_EQ(part.part_count(), 5u);
   EXPECT_EQ(part.replica_index(), 2u);
+  EXPECT_EQ(part.replicas(), 4u);
 }
 
 TEST_F(MasterLinkTest, HeartbeatsKeepTheirIntervalWithOrWithoutRoom) {

@@ -27,6 +27,7 @@ void SealedPartToProto(const transport::SealRecord& record, v1::SealedPart* prot
   proto->set_part_index(record.part_index);
   proto->set_part_count(record.part_count);
   proto->set_replica_index(record.replica_index);
+  proto->set_replicas(record.replicas);
 }
 
 void ExtentToProto(const Extent& extent, v1::Extent* proto) {
@@ -48,7 +49,8 @@ absl::StatusOr<transport::SealRecord> SealRecordFromProto(const v1::SealedPart& 
                                         .object_bytes = proto.object_bytes(),
                                         .part_index = Narrow<uint16_t>(proto.part_index()),
                                         .part_count = Narrow<uint16_t>(proto.part_count()),
-                                        .replica_index = Narrow<uint8_t>(proto.replica_index())};
+                                        .replica_index = Narrow<uint8_t>(proto.replica_index()),
+                                        .replicas = Narrow<uint8_t>(proto.replicas())};
   RETURN_IF_ERROR(transport::Validate(record));
   return record;
 }

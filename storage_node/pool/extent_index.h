@@ -2,8 +2,8 @@
 // there. The truth that the master's index is made from.
 //
 //   NullJournal journal;
-//   ExtentIndex index({{.id = SegmentId{0}, .base = memory, .capacity_bytes = bytes}}, journal,
-//   {}); ASSIGN_OR_RETURN(auto claim, index.Claim(generation, extent, WriterKind::kStepwise));
+//   ExtentIndex index(std::move(segments), journal, {});
+//   ASSIGN_OR_RETURN(auto claim, index.Claim(generation, extent, WriterKind::kStepwise));
 //   ... BeginStep, fill claim->payload(), EndStep; claim->SetWritten() ...
 //   RETURN_IF_ERROR(index.Seal(record));
 //
@@ -67,10 +67,10 @@ class ExtentIndex {
   void DetachViewer(const transport::ViewPins* viewer) { viewers_.Detach(viewer); }
 
   // Forgets what these generations own, and the copies claimed under them, sealed or not, and
-  // invalidates the headers; unknown ones are fine. Pinned
-  // bytes stay as they are, and taken, until they are released. Returns the number of parts
-  // forgotten. None of them is written again, nor anything below the window. The window is that of
-  // a master of the newest term: an older one knows nothing of the grants of the next.
+  // invalidates the headers; unknown ones are fine. Pinned bytes stay as they are, and taken, until
+  // they are released. Returns the number of parts forgotten. None of them is written again, nor
+  // anything below the window. The window is that of a master of the newest term: an older one
+  // knows nothing of the grants of the next.
   uint64_t Free(absl::Span<const Generation> generations, const GrantWindow& window = {});
 
   // Before anything is served, after NoteTerm: takes over what an earlier life of this pool has

@@ -22,6 +22,13 @@ Owner* OwnerMap::Find(uint64_t offset) {
   return it == by_offset_.end() ? nullptr : &slots_[it->second];
 }
 
+Owner* OwnerMap::FindSealed(Generation generation, const Extent& extent) {
+  Owner* const owner = Find(extent.offset);
+  const bool is_it = owner != nullptr && owner->state == OwnerState::kSealed &&
+                     owner->generation == generation && owner->length == extent.length;
+  return is_it ? owner : nullptr;
+}
+
 const Owner* OwnerMap::FindFrom(uint64_t offset) const {
   const auto it = by_offset_.lower_bound(offset);
   return it == by_offset_.end() ? nullptr : &slots_[it->second];
@@ -78,8 +85,7 @@ void OwnerMap::Erase(Owner& owner) {
 }
 
 void OwnerMap::TurnIntoCopy(Owner& owner, Generation of) {
-  MP_CHECK(owner.claimed_by == Generation{} && of < owner.generation, "a copy of what is newer",
-           of.value);
+  MP_CHECK(owner.claimed_by == Generation{}, "a copy of a copy", of.value);
   Unlink(owner);
   owner.claimed_by = std::exchange(owner.generation, of);
   Link(owner);

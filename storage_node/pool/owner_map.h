@@ -40,6 +40,7 @@ struct Owner {
 
   // Seal fields.
   uint8_t replica_index = 0;
+  uint8_t replicas = 0;
   uint16_t part_index = 0;
   uint16_t part_count = 0;
   uint16_t key_bytes = 0;
@@ -72,6 +73,11 @@ class OwnerMap {
   // The owner that starts exactly there; nullptr: none.
   Owner* Find(uint64_t offset);
   const Owner* Find(uint64_t offset) const { return const_cast<OwnerMap*>(this)->Find(offset); }
+  // The sealed part of that generation that has exactly these bytes; nullptr: there is none.
+  Owner* FindSealed(Generation generation, const Extent& extent);
+  const Owner* FindSealed(Generation generation, const Extent& extent) const {
+    return const_cast<OwnerMap*>(this)->FindSealed(generation, extent);
+  }
   // The first owner at or after the place; nullptr: none.
   const Owner* FindFrom(uint64_t offset) const;
   // All that own a byte of [offset, end), in order of place.

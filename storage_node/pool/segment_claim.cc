@@ -9,8 +9,9 @@
 namespace moonpool::storage_node {
 namespace {
 
-// A step is one non-blocking receive: microseconds. It takes longer only while its thread waits
-// for a processor, so yield after a few looks, and give up in the order of a second.
+// A step is one non-blocking receive, or what a copy receives at a time: a few hundred KiB, tens
+// of microseconds. It takes longer only while its thread waits for a processor, so yield after a
+// few looks, and give up in the order of a second.
 constexpr int kLooksBeforeYield = 256;
 constexpr int kLooksMax = 1 << 20;
 

@@ -84,10 +84,7 @@ absl::Status SegmentIndex::CheckLiveLocked(Generation generation) const {
 absl::StatusOr<transport::ConstBytes> SegmentIndex::OpenRead(Generation generation,
                                                              const Extent& extent) const {
   absl::ReaderMutexLock lock(&mutex_);
-  const Owner* owner = owners_.Find(extent.offset);
-  const bool is_owner = owner != nullptr && owner->state == OwnerState::kSealed &&
-                        owner->generation == generation && owner->length == extent.length;
-  if (GuardIsOn(Guard::kServedOwner) && !is_owner) {
+  if (GuardIsOn(Guard::kServedOwner) && owners_.FindSealed(generation, extent) == nullptr) {
     return MakeError(
         StatusCode::kNotFound, ErrorReason::kStaleGeneration,
         absl::StrCat("generation ", ToString(generation), " is not sealed at ", ToString(extent)),
@@ -266,6 +263,7 @@ void SegmentIndex::DescribeOwnerLocked(const transport::SealRecord& record, Owne
   CountLocked(owner, -1);
   owner.state = OwnerState::kSealed;
   owner.replica_index = record.replica_index;
+  owner.replicas = record.replicas;
   owner.part_index = record.part_index;
   owner.part_count = record.part_count;
   owner.name_space = namespaces_.Acquire(record.name_space);
@@ -336,22 +334,16 @@ std::optional<uint64_t> SegmentIndex::AppendInventory(
 std::optional<transport::SealRecord> SegmentIndex::RecordOf(Generation generation,
                                                             const Extent& extent) const {
   absl::ReaderMutexLock lock(&mutex_);
-  const Owner* owner = owners_.Find(extent.offset);
-  if (owner == nullptr || owner->state != OwnerState::kSealed || owner->generation != generation ||
-      owner->length != extent.length) {
-    return std::nullopt;
-  }
+  const Owner* const owner = owners_.FindSealed(generation, extent);
+  if (owner == nullptr) return std::nullopt;
   return RecordLocked(*owner);
 }
 
 std::optional<PartAtRest> SegmentIndex::OpenAtRest(Generation generation,
                                                    const Extent& extent) const {
   absl::ReaderMutexLock lock(&mutex_);
-  const Owner* owner = owners_.Find(extent.offset);
-  if (owner == nullptr || owner->state != OwnerState::kSealed || owner->generation != generation ||
-      owner->length != extent.length) {
-    return std::nullopt;
-  }
+  const Owner* const owner = owners_.FindSealed(generation, extent);
+  if (owner == nullptr) return std::nullopt;
   return PartAtRest{.order = owner->order(), .bytes = {At(owner->offset), owner->length}};
 }
 
@@ -362,11 +354,8 @@ bool SegmentIndex::DropIfDamaged(const transport::SealRecord& record, Generation
   alignas(8) std::byte header[kPartHeaderBytes];
   transport::EncodePartHeader(transport::HeaderOf(record), header);
   absl::MutexLock lock(&mutex_);
-  Owner* const owner = owners_.Find(record.extent.offset);
-  if (owner == nullptr || owner->state != OwnerState::kSealed || owner->order() != order ||
-      owner->generation != record.generation || owner->length != record.extent.length) {
-    return false;
-  }
+  Owner* const owner = owners_.FindSealed(record.generation, record.extent);
+  if (owner == nullptr || owner->order() != order) return false;
   const bool is_header_whole = std::memcmp(header, At(owner->offset), kPartHeaderBytes) == 0;
   if (is_header_whole && is_payload_whole) return false;
   FreeOwnerLocked(*owner);
@@ -384,6 +373,7 @@ transport::SealRecord SegmentIndex::RecordLocked(const Owner& owner) const {
                                .part_index = owner.part_index,
                                .part_count = owner.part_count,
                                .replica_index = owner.replica_index,
+                               .replicas = owner.replicas,
                                .payload_checksum = owner.payload_checksum};
 }
 

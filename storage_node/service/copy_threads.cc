@@ -2,21 +2,31 @@
 
 #include <pthread.h>
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "transport/shm/shm_transport.h"
 #include "transport/tcp/tcp_transport.h"
 
 namespace moonpool::storage_node {
+namespace {
+
+// Whoever is to have the bytes that a copy comes into waits for the end of a step, under the
+// segment's lock (SegmentClaim::Revoke).
+constexpr size_t kStepBytes = 256 * 1024;
+
+}  // namespace
 
 CopyThreads::CopyThreads(CopyThreadsOptions options, ExtentIndex& index, const Clock& clock,
                          metrics::Registry& registry)
     : options_(std::move(options)),
       metrics_(registry),
       waiter_(clock),
-      shm_(
-          transport::NewShmTransport({.host_id = options_.host_id, .mapped_writes = false}, clock)),
-      tcp_(transport::NewTcpTransport({}, clock)) {
+      shm_(transport::NewShmTransport(
+          {.host_id = options_.host_id, .progress_bytes = kStepBytes, .mapped_writes = false},
+          clock)),
+      tcp_(transport::NewTcpTransport({.progress_bytes = kStepBytes}, clock)) {
   for (int i = 0; i < options_.threads; ++i) {
     workers_.push_back(std::make_unique<CopyWorker>(
         CopyWorker::Dependencies{.queue = queue_,

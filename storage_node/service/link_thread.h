@@ -26,9 +26,8 @@ namespace moonpool::storage_node {
 class LinkThread {
  public:
   // `link` is not used by anybody else between Start and Stop. `each_round` runs on the thread at
-  // least once a second. Borrows clock and logger. A stop
-  // waits for streams to end, which they do at once unless gRPC lacks threads or memory: at most
-  // `end_max`.
+  // least once a second. Borrows clock and logger. A stop waits for streams to end, which they do
+  // at once unless gRPC lacks threads or memory: at most `end_max`.
   LinkThread(std::unique_ptr<MasterLink> link, const Clock& clock, const Logger& logger,
              std::function<void()> each_round, absl::Duration end_max = absl::Seconds(5));
   ~LinkThread();

@@ -13,6 +13,7 @@
 #include "common/error.h"
 #include "common/random.h"
 #include "common/status_macros.h"
+#include "transport/shm/pin_file.h"
 
 namespace moonpool::storage_node {
 namespace {
@@ -31,6 +32,13 @@ Incarnation NewIncarnation() {
 std::string ReadText(const std::string& path) {
   std::ifstream file(path);
   return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// Of a folder on this host, until it starts anew. Empty: there is none.
+std::string NumbersOf(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) return {};
+  return absl::StrCat(info.st_dev, "/", info.st_ino);
 }
 
 // An extent is no shorter than its header, so a small pool has room for few parts.
@@ -53,15 +61,7 @@ absl::StatusOr<std::unique_ptr<NodePool>> NodePool::Open(NodePoolOptions options
                                                           .lock_wait = given.lock_wait,
                                                           .should_stop = given.memory.should_stop},
                                                          clock));
-  pool->pins_dir_ = given.pins_dir;
-  if (given.pins_dir.empty()) {
-    if (pool->directory_->has_huge_pages()) {
-      return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
-                       absl::StrCat(given.dir, " is on hugetlbfs, where no pins can be kept"),
-                       {.hint = "set --pool-pins-dir to a folder on tmpfs, for this node alone"});
-    }
-    pool->pins_dir_ = given.dir + kPinsFolder;
-  }
+  RETURN_IF_ERROR(pool->FindPinsFolder());
   const absl::Time begin = clock.Now();
   const absl::StatusOr<RestoreReport> report = pool->TakeOver();
   if (report.ok()) {
@@ -83,6 +83,24 @@ absl::Status NodePool::MakeVolatile(const Clock& clock, Logger& logger) {
   ASSIGN_OR_RETURN(memory_, SegmentMemory::Allocate(options_.memory, clock, logger));
   incarnation_ = NewIncarnation();
   MakeIndex(no_journal_);
+  return absl::OkStatus();
+}
+
+absl::Status NodePool::FindPinsFolder() {
+  const std::string usual = options_.dir + kPinsFolder;
+  pins_dir_ = options_.pins_dir;
+  if (!pins_dir_.empty()) {
+    RETURN_IF_ERROR(transport::PreparePinsFolder(pins_dir_));
+    pins_folder_ = NumbersOf(pins_dir_);
+    if (pins_folder_ == NumbersOf(usual)) pins_folder_.clear();
+    return absl::OkStatus();
+  }
+  if (directory_->has_huge_pages()) {
+    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
+                     absl::StrCat(options_.dir, " is on hugetlbfs, where no pins can be kept"),
+                     {.hint = "set --pool-pins-dir to a folder on tmpfs, for this node alone"});
+  }
+  pins_dir_ = usual;
   return absl::OkStatus();
 }
 
@@ -174,7 +192,7 @@ TableIdentity NodePool::Identity() const {
           .segments = Checksum(
               absl::StrCat(kMedium, "/", memory_->capacity_bytes(),
                            // Elsewhere nobody would see what clients of the last life still view.
-                           options_.pins_dir.empty() ? "" : absl::StrCat("/", options_.pins_dir)))};
+                           pins_folder_.empty() ? "" : absl::StrCat("/", pins_folder_)))};
 }
 
 TableMemory NodePool::MemoryOfTable() {

@@ -31,7 +31,7 @@ struct NodePoolOptions {
   uint64_t parts_max = uint64_t{1} << 25;
   std::string dir;  // of files that outlive the process; empty: nothing does
   // Of the pages in which clients of this host pin what they view; always on tmpfs. Empty: in dir,
-  // which is then to be on tmpfs itself.
+  // which is then to be on tmpfs itself. What counts is the folder, however it is spelt.
   std::string pins_dir;
   absl::Duration lock_wait = absl::Seconds(10);
   std::string boot_id_path = "/proc/sys/kernel/random/boot_id";
@@ -62,6 +62,7 @@ class NodePool {
  private:
   explicit NodePool(NodePoolOptions options) : options_(std::move(options)) {}
   absl::Status MakeVolatile(const Clock& clock, Logger& logger);
+  absl::Status FindPinsFolder();
   // FAILED_PRECONDITION or NOT_FOUND: there is nothing that fits.
   absl::StatusOr<RestoreReport> TakeOver();
   void LogKept(const RestoreReport& report, absl::Duration took, Logger& logger) const;
@@ -75,6 +76,7 @@ class NodePool {
   const NodePoolOptions options_;
   Incarnation incarnation_;
   std::string pins_dir_;
+  std::string pins_folder_;  // which one that is; empty: the one in dir
 
   // In the order of their making; each uses those above it.
   std::optional<PoolDirectory> directory_;

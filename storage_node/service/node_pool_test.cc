@@ -219,6 +219,29 @@ TEST_F(NodePoolTest, APoolIsOfItsFolderOfPins) {
   EXPECT_EQ(Parts(), 1u);
 }
 
+TEST_F(NodePoolTest, AFolderOfPinsIsTheSameHoweverItIsSpelt) {
+  ASSERT_THAT(Reopen(), IsOk());
+  ASSERT_THAT(Put(1), IsOk());
+  const std::string link = parent_ + "/link";
+  std::filesystem::create_directory_symlink(options_.dir, link);
+  for (const std::string& pins :
+       {File("pins"), File("pins/"), parent_ + "//pool/./pins", link + "/pins", std::string()}) {
+    options_.pins_dir = pins;
+    ASSERT_THAT(Reopen(), IsOk());
+    EXPECT_EQ(Parts(), 1u) << pins;
+  }
+}
+
+TEST_F(NodePoolTest, AFolderOfPinsThatHasTakenThePlaceOfAnotherIsNotThatOne) {
+  options_.pins_dir = parent_ + "/pins";
+  ASSERT_THAT(Reopen(), IsOk());
+  ASSERT_THAT(Put(1), IsOk());
+  std::filesystem::rename(options_.pins_dir, parent_ + "/before");
+  ASSERT_THAT(Reopen(), IsOk());
+  EXPECT_EQ(Parts(), 0u);
+  EXPECT_THAT(log_.lines(), Contains(HasSubstr("another folder of pins")));
+}
+
 TEST_F(NodePoolTest, OneProcessHasThePool) {
   ASSERT_THAT(Reopen(), IsOk());
   const auto second = NodePool::Open(options_, clock_, log_.logger());

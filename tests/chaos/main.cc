@@ -35,9 +35,9 @@ constexpr int kFails = 1;
 constexpr int kCannotRun = 2;
 
 constexpr absl::Duration kWholeMax = absl::Seconds(30);
-// Clients keep clear of a peer that failed them for a second; what was lost on the way is sent
+// Clients leave a peer that failed them alone for up to 2.5 s; what was lost on the way is sent
 // again after pauses that grow.
-constexpr absl::Duration kSettling = absl::Seconds(7);
+constexpr absl::Duration kSettling = absl::Seconds(4);
 constexpr absl::Duration kCalm = absl::Milliseconds(1500);
 constexpr absl::Duration kLook = absl::Milliseconds(50);
 constexpr size_t kRoundsPerCheck = 5;

@@ -120,6 +120,7 @@ TEST_F(CliTest, StatusAndNodesAddUp) {
   EXPECT_EQ(status["capacity_bytes"], capacity);
   EXPECT_THAT(pool_->Cli({"nodes"}).out, HasSubstr("node-1"));
   EXPECT_THAT(pool_->Cli({"status"}).out, HasSubstr("2 up of 2 known"));
+  EXPECT_EQ(status.at("master"), pool_->master());
 }
 
 TEST_F(CliTest, ObjectsComeInPagesUpToTheLimit) {
@@ -325,7 +326,7 @@ size_t WidestLine(const std::string& text) {
 
 TEST(CliWithoutAPool, EveryCommandHasExamplesAndExitCodes) {
   for (const char* command : {"dev", "status", "nodes", "objects", "put", "get", "exists", "rm",
-                              "why", "forget", "replay", "bench"}) {
+                              "why", "drain", "forget", "replay", "bench"}) {
     const CliResult help = RunCli({command, "--help"});
     EXPECT_EQ(help.exit_code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr(std::string("Examples:\n  moonpool ") + command));

@@ -59,7 +59,7 @@ void ClientSteps::ObjectStep() {
 }
 
 void ClientSteps::AdminStep() {
-  switch (feed_.Below(4)) {
+  switch (feed_.Below(5)) {
     case 0: {
       v1::ForgetNodeRequest request;
       FillVersion(feed_, request.mutable_version());
@@ -78,6 +78,13 @@ void ClientSteps::AdminStep() {
       FillVersion(feed_, request.mutable_version());
       return scene_.Call(&Handlers::ListNodes, request);
     }
+    case 4: {
+      v1::DrainNodeRequest request;
+      FillVersion(feed_, request.mutable_version());
+      request.set_name(scene_.NodeName());
+      request.set_cancel(feed_.OneIn(3));
+      return scene_.Call(&Handlers::DrainNode, request);
+    }
     default: {
       v1::GetStatusRequest request;
       FillVersion(feed_, request.mutable_version());
@@ -87,7 +94,7 @@ void ClientSteps::AdminStep() {
 }
 
 void ClientSteps::RawStep() {
-  const size_t choice = feed_.Below(11);
+  const size_t choice = feed_.Below(12);
   const absl::string_view bytes = feed_.Bytes();
   const auto call = [&](auto method, auto request) {
     if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
@@ -104,6 +111,7 @@ void ClientSteps::RawStep() {
     case 7: return call(&Handlers::ListObjects, v1::ListObjectsRequest());
     case 8: return call(&Handlers::OpenNamespace, v1::OpenNamespaceRequest());
     case 9: return call(&Handlers::Why, v1::WhyRequest());
+    case 11: return call(&Handlers::DrainNode, v1::DrainNodeRequest());
     default: return call(&Handlers::ForgetNode, v1::ForgetNodeRequest());
   }
 }

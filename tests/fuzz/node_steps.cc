@@ -54,7 +54,7 @@ void NodeSteps::Drain(Stream& stream) {
     if (!message->has_command()) continue;
     MP_CHECK(message->command().has_copy() || !message->command().free().generations().empty(),
              "a command to do nothing");
-    stream.commands.push_back(message->command().command_id());
+    stream.commands.push_back(message->command());
   }
   if (stream.session->is_finished() || stream.session->is_cut_off()) Close(stream);
 }
@@ -62,7 +62,7 @@ void NodeSteps::Drain(Stream& stream) {
 void NodeSteps::Step() {
   Stream& stream = Pick();
   v1::NodeMessage message;
-  switch (feed_.Below(9)) {
+  switch (feed_.Below(10)) {
     case 0: message = Register(); break;
     case 1: message = Inventory(); break;
     case 2: message = SealReport(); break;
@@ -71,6 +71,7 @@ void NodeSteps::Step() {
     case 5: return Close(stream);
     case 6: return Open(stream);
     case 7: return ObeyAll();
+    case 9: message = PartsLost(); break;
     default: {
       const absl::string_view bytes = feed_.Bytes();
       if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
@@ -99,10 +100,15 @@ void NodeSteps::AddHonest() {
 
 void NodeSteps::ObeyAll() {
   for (Stream& stream : streams_) {
-    for (const uint64_t command : std::exchange(stream.commands, {})) {
+    for (const v1::Command& command : std::exchange(stream.commands, {})) {
       if (stream.session == nullptr) break;
       v1::NodeMessage message;
-      message.mutable_command_result()->set_command_id(command);
+      if (command.has_copy()) {
+        *message.mutable_seal_report()->add_parts() = command.copy().part();
+        Send(stream, message);
+        if (stream.session == nullptr) break;
+      }
+      message.mutable_command_result()->set_command_id(command.command_id());
       Send(stream, message);
     }
   }
@@ -152,8 +158,20 @@ v1::NodeMessage NodeSteps::CommandResult(Stream& stream) {
   v1::CommandResult* out = message.mutable_command_result();
   out->set_command_id(stream.commands.empty() || feed_.OneIn(4)
                           ? feed_.Number()
-                          : stream.commands[feed_.Below(stream.commands.size())]);
+                          : stream.commands[feed_.Below(stream.commands.size())].command_id());
   if (feed_.OneIn(4)) out->mutable_status()->set_code(static_cast<int32_t>(feed_.Number32()));
+  return message;
+}
+
+v1::NodeMessage NodeSteps::PartsLost() {
+  v1::NodeMessage message;
+  const size_t parts = 1 + feed_.Below(kPartsMax);
+  for (size_t i = 0; i < parts; ++i) {
+    const v1::SealedPart part = Sealed();
+    v1::LostPart* out = message.mutable_parts_lost()->add_parts();
+    out->set_generation(part.generation());
+    *out->mutable_extent() = part.extent();
+  }
   return message;
 }
 

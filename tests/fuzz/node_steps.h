@@ -29,7 +29,7 @@ class NodeSteps {
  private:
   struct Stream {
     std::unique_ptr<NodeSession> session;
-    std::vector<uint64_t> commands = {};  // not answered yet
+    std::vector<v1::Command> commands = {};  // not answered yet
   };
 
   Stream& Pick();
@@ -43,6 +43,7 @@ class NodeSteps {
   v1::NodeMessage Inventory();
   v1::NodeMessage SealReport();
   v1::NodeMessage CommandResult(Stream& stream);
+  v1::NodeMessage PartsLost();
   v1::SealedPart Sealed();
   v1::SealedPart SealedAsGranted();
   v1::SealedPart SealedAnyhow();

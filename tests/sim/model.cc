@@ -45,6 +45,16 @@ uint64_t Model::PutStarted(const std::string& key, size_t size, absl::Time now) 
   return attempts_.size();
 }
 
+void Model::Wished(const std::string& key, uint32_t replicas) {
+  uint32_t& wished = keys_[key].wished;
+  wished = wished == 0 ? replicas : std::min(wished, replicas);
+}
+
+uint32_t Model::WishedByAll(const std::string& key) const {
+  const auto found = keys_.find(key);
+  return found == keys_.end() ? 0 : found->second.wished;
+}
+
 std::string Model::PutEnded(uint64_t attempt_id, const absl::Status& status, int starts,
                             absl::Time now) {
   Attempt& attempt = attempts_[attempt_id - 1];
@@ -228,7 +238,9 @@ std::string Model::RemoveEnded(const std::string& key, const absl::Status& statu
   // Gone for readers, until a restart of the master.
   if (excuses_.meta_failures && ReasonOf(status) == ErrorReason::kNotSaved) return "";
   // The last attempt has found no master; what became of those before is open.
-  if (!absl::IsUnavailable(status)) std::erase(state.unsettled_removes, end.begun);
+  if (!absl::IsUnavailable(status) && end.sent <= 1) {
+    std::erase(state.unsettled_removes, end.begun);
+  }
   // Bytes that were evicted, or that a node has which was not there to be told, may still be read
   // through a hint.
   const bool is_absent = excuses_.keeps_state && (status.ok() || absl::IsNotFound(status));

@@ -48,6 +48,10 @@ class Model {
 
   // A put attempt of a client, begun now. Its id goes into the value.
   uint64_t PutStarted(const std::string& key, size_t size, absl::Time now);
+  // A put of the key asks for so many replicas.
+  void Wished(const std::string& key, uint32_t replicas);
+  // The fewest that any has asked for; 0 when there was none.
+  uint32_t WishedByAll(const std::string& key) const;
   // `starts`: how often its start was sent, under one request id or several.
   std::string PutEnded(uint64_t attempt, const absl::Status& status, int starts, absl::Time now);
 
@@ -63,6 +67,8 @@ class Model {
     absl::Time begun;
     bool timed_out = false;
     bool binds_successors = true;
+    // How often it was sent: one of them may be carried out long after another was answered.
+    int sent = 1;
   };
   std::string RemoveEnded(const std::string& key, const absl::Status& status, const RemoveEnd& end,
                           absl::Time now);
@@ -127,6 +133,7 @@ class Model {
     // Starts of removals whose outcome nobody knows: each may take effect a while later.
     std::vector<absl::Time> unsettled_removes;
     std::deque<std::string> story;
+    uint32_t wished = 0;
     Removal removal;                            // that every master has to keep to
     Removal absence;                            // that every master has to keep to; hints need not
     Removal short_removal;                      // that the master which confirmed it has to keep to

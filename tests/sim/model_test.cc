@@ -74,5 +74,15 @@ TEST_F(ModelTest, ARemovalThatFoundNoMasterInTheEndMayTakeEffectLater) {
   EXPECT_THAT(Miss(ErrorReason::kRemoved, 5), HasSubstr("is missing"));
 }
 
+TEST_F(ModelTest, ARemovalThatWasSentTwiceMayBeCarriedOutTwice) {
+  model_.RemoveStarted("k", At(1));
+  EXPECT_THAT(model_.RemoveEnded("k", absl::OkStatus(), {.begun = At(1), .sent = 2}, At(2)),
+              IsEmpty());
+  Put(3, 4, absl::OkStatus(), /*starts=*/1);
+  EXPECT_THAT(Miss(ErrorReason::kRemoved, 5), IsEmpty());
+  Put(1000, 1001, absl::OkStatus(), /*starts=*/1);
+  EXPECT_THAT(Miss(ErrorReason::kRemoved, 1002), HasSubstr("is missing"));
+}
+
 }  // namespace
 }  // namespace moonpool::sim

@@ -13,6 +13,8 @@ void AddProbes(const SimMaster& leader, Probes& probes) {
   probes["objects adopted"] += totals.adopted;
   probes["objects lost"] += totals.lost;
   probes["removed"] += totals.removed;
+  probes["copies made"] += totals.copies_ended[static_cast<size_t>(master::CopyEnd::kDone)];
+  probes["replicas trimmed"] += totals.replicas_trimmed;
 }
 
 void AddProbes(const SimNode& node, Probes& probes) {

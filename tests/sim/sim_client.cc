@@ -25,8 +25,7 @@ client::SessionOptions OptionsOf(const ClientWorld& world, transport::Transport*
   options.seed = world.options.seed * 1000 + id;
   options.peers.paths = {{.transport = shared_memory, .same_host_only = true},
                          {.transport = network}};
-  // Every client runs on a host where a node is, too.
-  options.peers.host_id = absl::StrCat("node-", id % static_cast<uint64_t>(world.options.nodes));
+  options.peers.host_id = world.options.HostOfClient(id);
   return options;
 }
 
@@ -37,7 +36,8 @@ SimClient::SimClient(ClientWorld world, std::string host, uint64_t id, Random ra
       host_(std::move(host)),
       id_(id),
       random_(random),
-      stub_(world.masters.NewStub(host_, [this] { ++starts_; })),
+      stub_(world.masters.NewStub(
+          host_, {.on_start = [this] { ++starts_; }, .on_sent = [this] { ++sent_; }})),
       transport_(NewSimTransport(world.fabric, host_)),
       shared_memory_(NewSimSharedMemory(world.fabric, host_)),
       waiter_(NewSimWaiter(world.fabric)),
@@ -187,6 +187,7 @@ void SimClient::Put() {
   }
   const Deadline deadline = RandomTimeout();
   const uint32_t replicas = random_.OneIn(2) ? 1 : world_.options.replicas;
+  for (const PutItem& item : items) world_.model.Wished(item.key, replicas);
   starts_ = 0;
   const std::vector<absl::Status> results =
       client_.PutMany(items, {.call = deadline.options,
@@ -200,6 +201,18 @@ void SimClient::Put() {
   for (size_t i = 0; i < results.size(); ++i) {
     ReportOn(items[i].key, world_.model.PutEnded(attempts[i], results[i], starts_, now));
   }
+}
+
+void SimClient::PutOne(const std::string& key) {
+  constexpr size_t kBytes = 64;
+  const absl::Time begun = world_.scheduler.Now();
+  const uint64_t attempt = world_.model.PutStarted(key, kBytes, begun);
+  const std::vector<std::byte> value = ValueOf(key, attempt, kBytes);
+  const std::vector<PutItem> items = {{.key = key, .value = {value}}};
+  starts_ = 0;
+  const std::vector<absl::Status> results =
+      client_.PutMany(items, {.call = {.timeout = absl::Seconds(5), .cancel = {}}});
+  ReportOn(key, world_.model.PutEnded(attempt, results[0], starts_, world_.scheduler.Now()));
 }
 
 void SimClient::Get(const std::vector<std::string>& keys) {
@@ -255,6 +268,7 @@ void SimClient::Remove() {
   const Deadline deadline = RandomTimeout();
   const uint64_t master = world_.all_knowing_master();
   world_.model.RemoveStarted(keys[0], begun);
+  sent_ = 0;
   const std::vector<absl::Status> results = client_.Remove(keys, deadline.options);
   if (crashed_) return;
   const absl::Time now = world_.scheduler.Now();
@@ -262,7 +276,8 @@ void SimClient::Remove() {
   const Model::RemoveEnd end = {
       .begun = begun,
       .timed_out = IsTimeout(results[0], deadline, begun, now),
-      .binds_successors = master != 0 && master == world_.all_knowing_master()};
+      .binds_successors = master != 0 && master == world_.all_knowing_master(),
+      .sent = sent_};
   ReportOn(keys[0], world_.model.RemoveEnded(keys[0], results[0], end, now));
 }
 

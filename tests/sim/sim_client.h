@@ -41,6 +41,8 @@ class SimClient {
   void Work(absl::Time until);
   // Body of a last actor, with everything healed: what is said to exist must be readable.
   void ReadEverything();
+  // Body of another one: one small object, which nobody has put before.
+  void PutOne(const std::string& key);
 
   // From now on nothing that it does is seen by anybody. Its actor ends by itself.
   void Crash();
@@ -84,6 +86,7 @@ class SimClient {
   const uint64_t id_;
   Random random_;
   int starts_ = 0;  // StartPuts that the present put has sent
+  int sent_ = 0;    // requests of the present removal
   std::unique_ptr<client::MasterStub> stub_;
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<transport::Transport> shared_memory_;

@@ -18,13 +18,15 @@ constexpr absl::Duration kLeaseSweep = absl::Milliseconds(500);
 constexpr absl::Duration kWriteCall = absl::Seconds(2);
 constexpr absl::Duration kWriteTimeout = absl::Seconds(10);
 constexpr absl::Duration kRetryAfter = absl::Milliseconds(50);
+// Past most callers' time.
+constexpr absl::Duration kLatest = absl::Seconds(4);
 
 absl::Status Unreached() { return absl::UnavailableError("etcd did not answer"); }
 
 }  // namespace
 
-SimEtcd::SimEtcd(Scheduler& scheduler, Network& network)
-    : scheduler_(scheduler), network_(network) {
+SimEtcd::SimEtcd(Scheduler& scheduler, Network& network, Random random)
+    : scheduler_(scheduler), network_(network), random_(random) {
   SweepLeases();
 }
 
@@ -37,12 +39,26 @@ void SimEtcd::Call(const std::string& host, master::EtcdRequest request, absl::D
   };
   scheduler_.After(timeout, [end] { end(absl::DeadlineExceededError("etcd took too long")); });
   const Done answer = [this, host, end](const absl::StatusOr<EtcdAnswer>& result) {
-    if (network_.Send(kHost, host, 0, [end, result] { end(result); })) return;
-    scheduler_.After(kNoticeAfter, [end] { end(Unreached()); });
+    SendSoonOrLate([this, host, end, result] {
+      if (network_.Send(kHost, host, 0, [end, result] { end(result); })) return;
+      scheduler_.After(kNoticeAfter, [end] { end(Unreached()); });
+    });
   };
-  const bool is_sent =
-      network_.Send(host, kHost, 0, [this, request, answer] { Arrive(request, answer); });
-  if (!is_sent) scheduler_.After(kNoticeAfter, [end] { end(Unreached()); });
+  const auto send = [this, host, request = std::move(request), answer, end] {
+    const bool is_sent =
+        network_.Send(host, kHost, 0, [this, request, answer] { Arrive(request, answer); });
+    if (!is_sent) scheduler_.After(kNoticeAfter, [end] { end(Unreached()); });
+  };
+  SendSoonOrLate(send);
+  if (faults_.repeat > 0 && random_.Uniform() < faults_.repeat) {
+    ++repeated_;
+    scheduler_.After(kLatest * random_.Uniform(), send);
+  }
+}
+
+void SimEtcd::SendSoonOrLate(const std::function<void()>& send) {
+  if (faults_.late == 0 || random_.Uniform() >= faults_.late) return send();
+  scheduler_.After(kLatest * random_.Uniform(), send);
 }
 
 void SimEtcd::Arrive(const master::EtcdRequest& request, const Done& answer) {

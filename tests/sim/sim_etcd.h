@@ -15,6 +15,7 @@
 #include "master/election/leadership.h"
 #include "master/etcd/testing/fake_etcd.h"
 #include "master/meta/meta_store.h"
+#include "tests/sim/options.h"
 #include "transport/sim/network.h"
 #include "transport/sim/scheduler.h"
 
@@ -26,7 +27,7 @@ class SimEtcd {
   static constexpr char kPrefix[] = "/sim";
   using Done = std::function<void(absl::StatusOr<master::EtcdAnswer>)>;
 
-  SimEtcd(Scheduler& scheduler, Network& network);
+  SimEtcd(Scheduler& scheduler, Network& network, Random random);
 
   // From a process on `host`. `done` is called there, once, within the timeout; whether the request
   // was carried out is open when it fails.
@@ -36,6 +37,8 @@ class SimEtcd {
   void Stop();
   void Start();
   bool is_up() const { return is_up_; }
+  void set_faults(const EtcdFaults& faults) { faults_ = faults; }
+  uint64_t repeated() const { return repeated_; }
 
  private:
   struct Wait {
@@ -43,11 +46,16 @@ class SimEtcd {
     Done answer;
   };
   void Arrive(const master::EtcdRequest& request, const Done& answer);
+  // Now, or when others have overtaken it.
+  void SendSoonOrLate(const std::function<void()>& send);
   void WakeWaits();
   void SweepLeases();
 
   Scheduler& scheduler_;
   Network& network_;
+  Random random_;
+  EtcdFaults faults_;
+  uint64_t repeated_ = 0;
   master::FakeEtcd etcd_;
   bool is_up_ = true;
   std::vector<Wait> waits_;

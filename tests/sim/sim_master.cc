@@ -37,22 +37,26 @@ void SimMaster::Start() {
 }
 
 void SimMaster::StartAlone() {
-  if (!options_.keeps_state) {
-    ++last_term_.value;
-    return BeginAlone(last_term_, {});
-  }
+  if (!options_.keeps_state) return BeginAlone(TermOfThisStart(), {});
   auto store = std::make_unique<master::MemoryMetaStore>(disk_, [this] { FinishWriteLater(); });
   store_ = store.get();
   store_->Hold();
   const auto records = store_->Load(absl::InfiniteFuture());
   const master::DurableState left = master::DecodeRecords(*records).state;
-  const Term term = *master::TermAfter(left, Term{1});
+  const Term term = *master::TermAfter(left, TermOfThisStart());
   // Until the term is durable there is no reign that could own it.
   starting_ = std::move(store);
   store_->Write({master::EncodeChange(term)}, [this, left, term](const absl::Status& status) {
     if (!status.ok()) return scheduler_.After(kStartAgainAfter, [this] { Start(); });
     BeginAlone(term, left);
   });
+}
+
+Term SimMaster::TermOfThisStart() {
+  const absl::Time shown = options_.wall_clock.At(scheduler_.Now());
+  const Term term{static_cast<uint32_t>(absl::ToUnixSeconds(shown))};
+  if (term <= last_term_) ++low_terms_;
+  return term;
 }
 
 void SimMaster::BeginAlone(Term term, const master::DurableState& left) {
@@ -105,7 +109,10 @@ void SimMaster::Crash() {
 
 void SimMaster::On(uint64_t life, std::function<void()> what) {
   if (life != lives_ || !is_up()) return;
-  if (!is_paused_) return what();
+  if (!is_paused_) {
+    life_->reigns.Observe(Now());
+    return what();
+  }
   held_.push_back([this, life, what = std::move(what)] { On(life, what); });
 }
 

@@ -21,6 +21,7 @@
 #include "master/meta/reign_store.h"
 #include "master/meta/testing/memory_meta_store.h"
 #include "tests/sim/sim_etcd.h"
+#include "tests/sim/wall_clock.h"
 #include "transport/sim/network.h"
 #include "transport/sim/scheduler.h"
 
@@ -33,6 +34,7 @@ class SimMaster {
     master::HandlersOptions handlers;
     bool keeps_state = true;  // of a master that is alone
     double meta_failures = 0;
+    WallClock wall_clock{0, 0};
     absl::Duration clock_offset;  // its clock runs as fast as all others, and shows another time
     std::function<void()> on_begin = [] {};  // a reign begins: clients may see what it knows
   };
@@ -55,6 +57,8 @@ class SimMaster {
   void Pause();
   void Continue();
   bool is_paused() const { return is_paused_; }
+  // Starts at which the wall clock gave no greater term than the last one.
+  uint64_t low_terms() const { return low_terms_; }
   void StopMetaFailures() { options_.meta_failures = 0; }
   bool is_up() const { return life_ != nullptr; }
   // It answers as the leader does, now; so it has a core.
@@ -128,6 +132,8 @@ class SimMaster {
   // Alone.
   void StartAlone();
   void BeginAlone(Term term, const master::DurableState& left);
+  // What a master takes for its term at its start, see TermOfThisStart in master/main.cc.
+  Term TermOfThisStart();
   // Each write takes its time, and may fail.
   void FinishWriteLater();
 
@@ -159,6 +165,7 @@ class SimMaster {
   Random random_;
   Logger& logger_ = Logger::Null();
   Term last_term_{0};
+  uint64_t low_terms_ = 0;
   uint64_t lives_ = 0;  // events of older ones are void
   std::unique_ptr<Life> life_;
   bool is_paused_ = false;

@@ -17,6 +17,7 @@ constexpr absl::Duration kNoticeAfter = absl::Milliseconds(5);
 constexpr absl::Duration kSilenceMax = absl::Milliseconds(500);
 constexpr absl::Duration kSilenceMin = absl::Milliseconds(50);
 constexpr absl::Duration kSilenceWhenSilent = absl::Milliseconds(100);
+constexpr uint64_t kEtcdSalt = 0x65746364;
 
 absl::Status Unreached() {
   return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable,
@@ -36,7 +37,10 @@ bool IsEndOfCall(const absl::Status& status) {
 SimMasters::SimMasters(Scheduler& scheduler, Network& network, int count,
                        SimMaster::Options options, Random random)
     : scheduler_(scheduler), network_(network) {
-  if (count > 1) etcd_ = std::make_unique<SimEtcd>(scheduler, network);
+  if (count > 1) {
+    etcd_ =
+        std::make_unique<SimEtcd>(scheduler, network, Random(Random(random).Next() ^ kEtcdSalt));
+  }
   for (int i = 0; i < count; ++i) {
     if (count > 1) {
       options.clock_offset = absl::Milliseconds(static_cast<int64_t>(random.Below(100'000'000)));
@@ -73,12 +77,12 @@ void SimMasters::StopMetaFailures() {
 // GrpcMasterStub does over gRPC.
 class SimStub final : public client::MasterStub {
  public:
-  SimStub(SimMasters& masters, std::string host, std::function<void()> on_start)
+  SimStub(SimMasters& masters, std::string host, SimMasters::StubEvents events)
       : masters_(masters),
         scheduler_(masters.scheduler_),
         network_(masters.network_),
         host_(std::move(host)),
-        on_start_(std::move(on_start)),
+        events_(std::move(events)),
         choice_(masters.addresses(),
                 {.patience = kSilenceMax,
                  .patience_max = kSilenceMax,
@@ -118,7 +122,7 @@ class SimStub final : public client::MasterStub {
   }
   absl::StatusOr<v1::StartPutsResponse> StartPuts(const v1::StartPutsRequest& request,
                                                   const CallContext& context) override {
-    on_start_();
+    events_.on_start();
     return Call<v1::StartPutsRequest, v1::StartPutsResponse>(request, context,
                                                              &master::Handlers::StartPuts);
   }
@@ -201,6 +205,7 @@ class SimStub final : public client::MasterStub {
           std::clamp(context.deadline - scheduler_.Now(), absl::ZeroDuration(), kNoticeAfter));
       return Unreached();
     }
+    events_.on_sent();
     master.BeginCall(token);
     bool is_silent = false;
     while (!pending->is_over && master.lives() == life && scheduler_.Now() < context.deadline &&
@@ -238,13 +243,13 @@ class SimStub final : public client::MasterStub {
   Scheduler& scheduler_;
   Network& network_;
   const std::string host_;
-  const std::function<void()> on_start_;
+  const SimMasters::StubEvents events_;
   LeaderChoice choice_;
 };
 
 std::unique_ptr<client::MasterStub> SimMasters::NewStub(const std::string& host,
-                                                        std::function<void()> on_start) {
-  return std::make_unique<SimStub>(*this, host, std::move(on_start));
+                                                        StubEvents events) {
+  return std::make_unique<SimStub>(*this, host, std::move(events));
 }
 
 }  // namespace moonpool::sim

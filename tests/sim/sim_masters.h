@@ -27,9 +27,13 @@ class SimMasters {
   SimEtcd* etcd() { return etcd_.get(); }  // nullptr: there is a lone master
   void StopMetaFailures();
 
-  // The stub of a client process on `host`. `on_start`: it sends a StartPuts.
-  std::unique_ptr<client::MasterStub> NewStub(const std::string& host,
-                                              std::function<void()> on_start);
+  // The stub of a client process on `host`. `on_start`: it is to send a StartPuts. `on_sent`: a
+  // request of any kind leaves, for one master.
+  struct StubEvents {
+    std::function<void()> on_start;
+    std::function<void()> on_sent;
+  };
+  std::unique_ptr<client::MasterStub> NewStub(const std::string& host, StubEvents events);
 
  private:
   friend class SimStub;

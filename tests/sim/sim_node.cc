@@ -17,6 +17,8 @@ constexpr absl::Duration kLookForSeals = absl::Milliseconds(5);
 constexpr storage_node::ScrubberOptions kScrub = {
     .bytes_per_second = 512 * 1024, .step_bytes = 64 * 1024, .round_min = absl::Seconds(1)};
 
+std::string CopierOf(const std::string& name) { return absl::StrCat(name, "/copy"); }
+
 storage_node::RecordTable OpenTable(SimPool& pool, Incarnation new_incarnation) {
   const size_t bytes = pool.table.size() * sizeof(SimPool::Granule);
   const storage_node::TableMemory memory = {
@@ -44,12 +46,12 @@ SimPool SimNode::LeftPool() const {
   return left;
 }
 
-SimNode::SimNode(SimFabric& fabric, SimMasters& masters, const std::string& name, SimPool pool,
+SimNode::SimNode(SimFabric& fabric, SimMasters& masters, const NodeLabels& labels, SimPool pool,
                  Random random)
     : fabric_(fabric),
       masters_(masters),
-      name_(name),
-      address_(absl::StrCat(name, ":", random.Next())),
+      name_(labels.name),
+      address_(absl::StrCat(name_, ":", random.Next())),
       pool_(std::move(pool)),
       journal_(OpenTable(pool_, Incarnation{random.Next() | 1})),
       index_({{.id = SegmentId{0},
@@ -58,7 +60,7 @@ SimNode::SimNode(SimFabric& fabric, SimMasters& masters, const std::string& name
              journal_, {}),
       metrics_(registry_),
       target_(journal_.incarnation(), index_, metrics_),
-      transport_(NewSimTransport(fabric, name)),
+      transport_(NewSimTransport(fabric, name_)),
       waiter_(NewSimWaiter(fabric)),
       copy_metrics_(registry_),
       copier_({.queue = copies_,
@@ -70,10 +72,10 @@ SimNode::SimNode(SimFabric& fabric, SimMasters& masters, const std::string& name
       scrubber_(index_, kScrub, scrub_metrics_, Logger::Null()),
       link_metrics_(registry_),
       link_(
-          {.name = name,
+          {.name = name_,
            .incarnation = target_.incarnation(),
-           .host_id = name,
-           .rack = "",
+           .host_id = labels.host,
+           .rack = labels.rack,
            .tcp_address = address_,
            .shm_path = ""},
           {.masters = masters.addresses()},
@@ -91,7 +93,8 @@ void SimNode::Start() {
 
 void SimNode::Scrub() {
   if (crashed_) return;
-  fabric_.scheduler().At(scrubber_.Step(fabric_.scheduler().Now()), [this] { Scrub(); });
+  fabric_.scheduler().At(scrubber_.Step(fabric_.scheduler().Now()),
+                         [this] { Do([this] { Scrub(); }); });
 }
 
 std::optional<transport::SealRecord> SimNode::AnyPart(Random& random) const {
@@ -114,6 +117,7 @@ void SimNode::Crash() {
   if (crashed_) return;
   crashed_ = true;
   fabric_.Stop(address_);
+  Continue();  // to its end
   // The master sees the end of the stream, as the operating system would tell it.
   Close(session_);
   Close(ask_);
@@ -121,12 +125,33 @@ void SimNode::Crash() {
   if (has_copier_) WakeCopier();
 }
 
+void SimNode::Pause() {
+  paused_ = true;
+  fabric_.Pause(address_);
+  fabric_.scheduler().Freeze(CopierOf(name_));
+}
+
+void SimNode::Continue() {
+  if (!std::exchange(paused_, false)) return;
+  fabric_.Continue(address_);
+  fabric_.scheduler().Thaw(CopierOf(name_));
+  for (std::function<void()>& what : std::exchange(held_, {})) {
+    // It may be paused once more before its turn comes.
+    fabric_.scheduler().After(absl::ZeroDuration(), [this, what = std::move(what)] { Do(what); });
+  }
+}
+
+void SimNode::Do(std::function<void()> what) {
+  if (crashed_) return;
+  paused_ ? held_.push_back(std::move(what)) : what();
+}
+
 void SimNode::WakeCopier() {
   Scheduler& scheduler = fabric_.scheduler();
   if (std::exchange(has_copier_, true)) {
     scheduler.Wake(copier_sleeps_);
   } else {
-    scheduler.Spawn(absl::StrCat(name_, "/copy"), [this] { Copy(); });
+    scheduler.Spawn(CopierOf(name_), [this] { Copy(); });
   }
 }
 
@@ -142,7 +167,9 @@ void SimNode::Copy() {
 void SimNode::WakeAt(absl::Time time) {
   const absl::Time look = fabric_.scheduler().Now() + kLookForSeals;
   fabric_.scheduler().At(std::min(time, look), [this, wake = ++wake_] {
-    if (wake == wake_) Tick();
+    Do([this, wake] {
+      if (wake == wake_) Tick();
+    });
   });
 }
 
@@ -178,29 +205,29 @@ void SimNode::Open(const std::string& address, Line& line) {
   if (line.master == nullptr) return;
   // What was asked may be the session by then.
   const auto act = [this, connection](auto in_session, auto when_asked) {
-    if (crashed_) return;
-    if (session_.connection == connection)
-      Act(in_session());
-    else if (ask_.connection == connection)
-      Act(when_asked());
+    Do([this, connection, in_session, when_asked] {
+      if (session_.connection == connection)
+        Act(in_session());
+      else if (ask_.connection == connection)
+        Act(when_asked());
+    });
   };
   line.stream = line.master->OpenStream(
       name_,
       [this, act](const v1::MasterMessage& message) {
-        const absl::Time now = fabric_.scheduler().Now();
-        act([&] { return link_.OnMessage(message, now); },
-            [&] { return link_.OnAskMessage(message, now); });
+        act([this, message] { return link_.OnMessage(message, fabric_.scheduler().Now()); },
+            [this, message] { return link_.OnAskMessage(message, fabric_.scheduler().Now()); });
       },
       [this, act] {
-        const absl::Time now = fabric_.scheduler().Now();
         act(
-            [&] {
+            [this] {
               session_ = {};
-              return link_.OnDisconnected(absl::UnavailableError("stream ended"), now);
+              return link_.OnDisconnected(absl::UnavailableError("stream ended"),
+                                          fabric_.scheduler().Now());
             },
-            [&] {
+            [this] {
               ask_ = {};
-              return link_.OnAskEnded(now);
+              return link_.OnAskEnded(fabric_.scheduler().Now());
             });
       });
 }
@@ -209,10 +236,12 @@ void SimNode::Connect(const std::string& address) {
   Open(address, session_);
   fabric_.scheduler().After(absl::Milliseconds(1), [this, connection = session_.connection,
                                                     connected = session_.stream != 0] {
-    if (crashed_ || session_.connection != connection) return;
-    const absl::Time now = fabric_.scheduler().Now();
-    Act(connected ? link_.OnConnected(now)
-                  : link_.OnDisconnected(absl::UnavailableError("no way to the master"), now));
+    Do([this, connection, connected] {
+      if (session_.connection != connection) return;
+      const absl::Time now = fabric_.scheduler().Now();
+      Act(connected ? link_.OnConnected(now)
+                    : link_.OnDisconnected(absl::UnavailableError("no way to the master"), now));
+    });
   });
 }
 
@@ -220,9 +249,11 @@ void SimNode::Ask(const storage_node::LinkAsk& ask) {
   Open(ask.address, ask_);
   if (ask_.stream != 0) return ask_.master->SendOnStream(ask_.stream, ask.registration);
   fabric_.scheduler().After(absl::Milliseconds(1), [this, connection = ask_.connection] {
-    if (crashed_ || ask_.connection != connection) return;
-    ask_ = {};
-    Act(link_.OnAskEnded(fabric_.scheduler().Now()));
+    Do([this, connection] {
+      if (ask_.connection != connection) return;
+      ask_ = {};
+      Act(link_.OnAskEnded(fabric_.scheduler().Now()));
+    });
   });
 }
 

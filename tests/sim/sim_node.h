@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include "storage_node/scrub/scrub_metrics.h"
 #include "storage_node/scrub/scrubber.h"
 #include "storage_node/serve/node_target.h"
+#include "tests/sim/options.h"
 #include "tests/sim/sim_masters.h"
 #include "tests/sim/sim_pool.h"
 #include "transport/sim/sim_transport.h"
@@ -28,7 +30,7 @@ namespace moonpool::sim {
 // One process. Objects that died are kept until the end of the run: events may hold claims.
 class SimNode {
  public:
-  SimNode(SimFabric& fabric, SimMasters& masters, const std::string& name, SimPool pool,
+  SimNode(SimFabric& fabric, SimMasters& masters, const NodeLabels& labels, SimPool pool,
           Random random);
 
   void Start();
@@ -37,6 +39,10 @@ class SimNode {
   void Crash();
   SimPool LeftPool() const;
   bool crashed() const { return crashed_; }
+  // The process is stopped: what happens to it happens later, in its order; its clock goes on.
+  void Pause();
+  void Continue();
+  bool paused() const { return paused_; }
   // Some sealed part, if there is one.
   std::optional<transport::SealRecord> AnyPart(Random& random) const;
   // Turns a bit of it over, in the header or in the payload, behind everybody's back.
@@ -56,6 +62,8 @@ class SimNode {
     uint64_t connection = 0;  // 0: none; events of another one are void
   };
 
+  // Runs it now, when the process is no longer paused, or never.
+  void Do(std::function<void()> what);
   void Act(const storage_node::LinkOutput& output);
   void Connect(const std::string& address);
   void Ask(const storage_node::LinkAsk& ask);
@@ -96,6 +104,8 @@ class SimNode {
   bool has_copier_ = false;
   uint64_t copier_sleeps_ = 0;  // its token; 0: it is at work
   bool crashed_ = false;
+  bool paused_ = false;
+  std::vector<std::function<void()>> held_;
 };
 
 }  // namespace moonpool::sim

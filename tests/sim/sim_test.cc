@@ -65,10 +65,53 @@ TEST(Simulation, InvariantsHoldOverTheDefaultSeeds) {
                            "views",
                            "views kept through a freeze",
                            "cuts",
-                           "messages lost"}) {
+                           "messages lost",
+                           "etcd requests repeated",
+                           "node pauses",
+                           "drains",
+                           "drains called off",
+                           "drained nodes empty",
+                           "nodes used again",
+                           "copies made",
+                           "replicas trimmed",
+                           "objects with all replicas",
+                           "objects spread",
+                           "terms that begin too low"}) {
     EXPECT_GT(probes[rare], 0u) << rare << " never happened in " << MOONPOOL_SIM_SEEDS << " seeds";
   }
   for (const auto& [name, count] : probes) std::printf("  %-28s %lu\n", name.c_str(), count);
+}
+
+// Whatever reads the wall clock reads it through SimMaster::TermOfThisStart. An election's terms
+// come from etcd: nothing may be different.
+TEST(Simulation, NothingFollowsTheWallClock) {
+  int compared = 0;
+  for (uint64_t seed = 1; compared < 3; ++seed) {
+    SimOptions options = SimOptions::FromSeed(seed);
+    if (options.masters == 1) continue;
+    ++compared;
+    options.faults.clock_jumps = 0;
+    const uint64_t steady = RunCluster(options).fingerprint;
+    options.faults.clock_jumps = 2;
+    EXPECT_EQ(RunCluster(options).fingerprint, steady) << seed;
+  }
+}
+
+// A lone master without a meta store takes its seconds for its term. Where they go back, or stand
+// still, the nodes know better.
+TEST(Simulation, AMasterWhoseClockWasSetBackHarmsNobody) {
+  uint64_t set_back = 0;
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    SimOptions options = SimOptions::FromSeed(seed);
+    options.masters = 1;
+    options.keeps_state = false;
+    options.faults.master_crashes = 0.3;
+    options.faults.clock_jumps = 1;
+    const SimResult result = RunCluster(options);
+    EXPECT_EQ(result.violation, "") << options.Describe();
+    set_back += result.probes.at("terms that begin too low");
+  }
+  EXPECT_GT(set_back, 0u);
 }
 
 // Lines: seed, then what it once found.

@@ -11,9 +11,6 @@
 namespace moonpool::transport {
 namespace {
 
-// Copied by one Progress: the caller looks at its deadline in between.
-constexpr uint64_t kProgressBytes = 8 << 20;
-
 // A long piece that begins inside a cache line is copied up to the next line first: stores that
 // bypass the cache are fast for whole lines only, and the fused copy works in blocks of whole
 // lines.
@@ -72,9 +69,9 @@ absl::Status ShmChannel::Submit(WriteOp* op) {
 bool ShmChannel::Progress() {
   bool progressed = stream_->Progress();
   uint64_t copied = 0;
-  while (mapped_reads() > 0 && copied < kProgressBytes) {
+  while (mapped_reads() > 0 && copied < options_.progress_bytes) {
     if (!is_started_) StartRead();
-    if (is_started_) copied += CopySome(kProgressBytes - copied);
+    if (is_started_) copied += CopySome(options_.progress_bytes - copied);
     progressed = true;
   }
   return progressed;

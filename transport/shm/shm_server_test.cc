@@ -337,6 +337,36 @@ TEST_F(ShmServerTest, ClientKeepsNoMoreDescriptorsThanAnAnswerHas) {
               Fails(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame));
 }
 
+// Who holds up others while it makes progress takes little at a time.
+TEST_F(ShmServerTest, OneProgressReadsNoMoreThanItsClientWants) {
+  constexpr size_t kPayloadBytes = 1 << 20;
+  constexpr size_t kProgressBytes = 64 << 10;
+  FakeTarget target;
+  const auto server = NewServer(target);
+  ASSERT_THAT(server->Start(), IsOk());
+  const auto transport = NewShmTransport({.host_id = {}, .progress_bytes = kProgressBytes}, clock_);
+  ASSERT_OK_AND_ASSIGN(const auto channel, transport->Connect(Peer(target.incarnation()), Soon()));
+  const std::vector<std::byte> payload = PatternBytes(kPayloadBytes, 1);
+  WriteOp write = WriteOf(RecordAt(0, kPayloadBytes, 1), payload);
+  ASSERT_THAT(channel->Submit(&write), IsOk());
+  Channel* const channels[] = {channel.get()};
+  while (channel->outstanding() > 0) {
+    if (!channel->Progress()) waiter_.Wait(channels, Soon());
+  }
+  ASSERT_THAT(write.status, IsOk());
+  // Into memory that begins inside a cache line, as the least convenient.
+  std::vector<std::byte> got(kPayloadBytes + 1);
+  ReadOp read =
+      ReadOf(write.record.generation, write.record.extent, absl::MakeSpan(got).subspan(1));
+  ASSERT_THAT(channel->Submit(&read), IsOk());
+  size_t steps = 0;
+  for (; channel->outstanding() > 0; ++steps) EXPECT_TRUE(channel->Progress());
+  EXPECT_EQ(steps, kPayloadBytes / kProgressBytes);
+  ASSERT_THAT(read.status, IsOk());
+  EXPECT_TRUE(std::equal(payload.begin(), payload.end(), got.begin() + 1));
+  server->Stop();
+}
+
 TEST_F(ShmServerTest, OtherHostsAreOutOfReach) {
   const auto transport = NewShmTransport({.host_id = "here"}, clock_);
   PeerAddress peer = Peer(Incarnation{1});

@@ -66,7 +66,9 @@ absl::StatusOr<std::unique_ptr<Channel>> ShmTransport::TryConnect(const PeerAddr
   RETURN_IF_ERROR(ConnectUnix(fd.get(), address, deadline));
   auto stream = std::make_unique<ClientStream>(
       std::move(fd), HelloFor(peer.incarnation, options_.client_id, writer_wish()),
-      ClientStream::Limits{options_.outstanding_ops_max, options_.outstanding_bytes_max},
+      ClientStream::Limits{.ops_max = options_.outstanding_ops_max,
+                           .bytes_max = options_.outstanding_bytes_max,
+                           .progress_bytes = options_.progress_bytes},
       shared.get());
   RETURN_IF_ERROR(AwaitReady(*stream, deadline, clock_));
   return std::make_unique<ShmChannel>(std::move(shared), std::move(stream), options_);
@@ -104,6 +106,7 @@ absl::StatusOr<std::shared_ptr<ShmPeer>> ShmTransport::PeerFor(const PeerAddress
 
 std::unique_ptr<Transport> NewShmTransport(ShmClientOptions options, const Clock& clock) {
   options.outstanding_ops_max = std::max<size_t>(options.outstanding_ops_max, 1);
+  options.progress_bytes = std::max<size_t>(options.progress_bytes, 1);
   return std::make_unique<ShmTransport>(std::move(options), clock);
 }
 

@@ -29,6 +29,9 @@ struct ShmClientOptions {
   // Per channel; Submit answers RESOURCE_EXHAUSTED beyond.
   size_t outstanding_ops_max = 4096;
   size_t outstanding_bytes_max = size_t{1} << 30;
+  // Copied out of the pool by one Progress: the caller looks at its deadline in between. Less for
+  // who has to look at something else as well. At least 1.
+  size_t progress_bytes = 8u << 20;
   // Ask for writable memory. Without it payloads go through the socket.
   bool mapped_writes = true;
   uint64_t client_id = 0;

@@ -30,48 +30,6 @@ namespace {
 // How long an end of a broken connection takes to see it.
 constexpr absl::Duration kNoticeAfter = absl::Milliseconds(1);
 
-}  // namespace
-
-void SimFabric::CloseViewers(const std::string& client_host) {
-  for (const auto& [address, server] : servers_) {
-    for (const std::weak_ptr<Viewer>& weak : server->viewers) {
-      const std::shared_ptr<Viewer> viewer = weak.lock();
-      if (viewer != nullptr && viewer->client_host() == client_host) viewer->Close();
-    }
-  }
-}
-
-void SimFabric::Serve(const std::string& address, const std::string& host,
-                      transport::Target* target) {
-  servers_[address] = std::make_shared<Server>(Server{.host = host, .target = target});
-}
-
-void SimFabric::Stop(const std::string& address) {
-  const auto found = servers_.find(address);
-  if (found == servers_.end()) return;
-  const std::shared_ptr<Server> server = found->second;
-  servers_.erase(found);
-  server->alive = false;
-  for (const std::weak_ptr<Viewer>& weak : server->viewers) {
-    if (const std::shared_ptr<Viewer> viewer = weak.lock()) viewer->Close();
-  }
-  scheduler_.After(kNoticeAfter, [this, server] {
-    for (const std::weak_ptr<Link>& weak : server->links) {
-      const std::shared_ptr<Link> link = weak.lock();
-      if (link == nullptr) continue;
-      link->broken = true;
-      scheduler_.Wake(link->waiting);
-    }
-  });
-}
-
-std::shared_ptr<SimFabric::Server> SimFabric::Find(const std::string& address) const {
-  const auto found = servers_.find(address);
-  return found == servers_.end() ? nullptr : found->second;
-}
-
-namespace {
-
 constexpr absl::Duration kConnectTimeout = absl::Milliseconds(500);
 constexpr int kWriteSteps = 3;
 
@@ -120,9 +78,11 @@ class SimChannel final : public Channel, private transport::ViewSource {
     Network& network = fabric_.network();
     network.Send(host_, server_->host, 0,
                  [&fabric = fabric_, server = server_, host = host_, link = link_] {
-                   fabric.network().Send(server->host, host, 0, [&fabric, link] {
-                     link->answered = true;
-                     fabric.scheduler().Wake(link->waiting);
+                   server->Do([&fabric, server, host, link] {
+                     fabric.network().Send(server->host, host, 0, [&fabric, link] {
+                       link->answered = true;
+                       fabric.scheduler().Wake(link->waiting);
+                     });
                    });
                  });
   }
@@ -147,7 +107,9 @@ class SimChannel final : public Channel, private transport::ViewSource {
     flight->extent = op->extent;
     flight->confirm = !op->verify;
     flights_.push_back(flight);
-    ToServer(there_, [this_ = Context(), flight] { this_.ServeRead(flight); });
+    ToServer(there_, [this_ = Context(), flight] {
+      this_.server->Do([this_, flight] { this_.ServeRead(flight); });
+    });
     return absl::OkStatus();
   }
 
@@ -163,11 +125,15 @@ class SimChannel final : public Channel, private transport::ViewSource {
     op->record.payload_checksum = Checksum(absl::MakeConstSpan(flight->bytes));
     flight->record = op->record;
     flights_.push_back(flight);
-    ToServer(there_, [this_ = Context(), flight] { this_.ServeWrite(flight); });
+    ToServer(there_, [this_ = Context(), flight] {
+      this_.server->Do([this_, flight] { this_.ServeWrite(flight); });
+    });
     if (fabric_.random().Uniform() < fabric_.faults().duplicate_write) {
       auto again = std::make_shared<Flight>(*flight);
       again->write = nullptr;  // its answer interests nobody
-      ToServer(0, [this_ = Context(), again] { this_.ServeWrite(again); });
+      ToServer(0, [this_ = Context(), again] {
+        this_.server->Do([this_, again] { this_.ServeWrite(again); });
+      });
     }
     return absl::OkStatus();
   }
@@ -257,16 +223,19 @@ class SimChannel final : public Channel, private transport::ViewSource {
       const size_t half = bytes.size() / 2;
       flight->bytes.assign(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(half));
       fabric.scheduler().After(Pause(), [*this, flight, bytes, half] {
-        if (gone()) return;
-        flight->bytes.insert(flight->bytes.end(), bytes.begin() + static_cast<ptrdiff_t>(half),
-                             bytes.end());
-        if (!flight->bytes.empty() && fabric.random().Uniform() < fabric.faults().bit_flip) {
-          flight->bytes[fabric.random().Below(flight->bytes.size())] ^= std::byte{0x10};
-        }
-        Answer(flight, flight->confirm
-                           ? server->target->OpenRead(flight->generation, flight->extent).status()
-                           : absl::OkStatus());
+        server->Do([*this, flight, rest = bytes.subspan(half)] { ServeRest(flight, rest); });
       });
+    }
+
+    void ServeRest(const std::shared_ptr<Flight>& flight, ConstBytes rest) const {
+      if (gone()) return;
+      flight->bytes.insert(flight->bytes.end(), rest.begin(), rest.end());
+      if (!flight->bytes.empty() && fabric.random().Uniform() < fabric.faults().bit_flip) {
+        flight->bytes[fabric.random().Below(flight->bytes.size())] ^= std::byte{0x10};
+      }
+      Answer(flight, flight->confirm
+                         ? server->target->OpenRead(flight->generation, flight->extent).status()
+                         : absl::OkStatus());
     }
 
     void ServeWrite(const std::shared_ptr<Flight>& flight) const {
@@ -299,7 +268,9 @@ class SimChannel final : public Channel, private transport::ViewSource {
         flight->claim->SetWritten();
         return Answer(flight, server->target->Seal(flight->record));
       }
-      fabric.scheduler().After(Pause(), [*this, flight, step] { WriteStep(flight, step + 1); });
+      fabric.scheduler().After(Pause(), [*this, flight, step] {
+        server->Do([*this, flight, step] { WriteStep(flight, step + 1); });
+      });
     }
 
     absl::Duration Pause() const {

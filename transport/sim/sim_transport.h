@@ -2,9 +2,11 @@
 // that delays, loses and cuts, with writes that land piece by piece and reads that may be torn.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/random.h"
@@ -36,8 +38,13 @@ class SimFabric {
     std::string host;
     transport::Target* target = nullptr;
     bool alive = true;
+    bool paused = false;
+    std::vector<std::function<void()>> held = {};  // what waits for the end of the pause
     std::vector<std::weak_ptr<Link>> links = {};
     std::vector<std::weak_ptr<Viewer>> viewers = {};
+
+    // What the process does it does now, or when it goes on.
+    void Do(std::function<void()> what) { paused ? held.push_back(std::move(what)) : what(); }
   };
 
   SimFabric(Scheduler& scheduler, Network& network, Random random)
@@ -48,6 +55,10 @@ class SimFabric {
   // The process is gone: what is in flight to it is dropped, its target is not used again, and its
   // peers see their connections end.
   void Stop(const std::string& address);
+  // The process is stopped, and may be continued: connections stay, and what arrives waits. Its
+  // memory is read by those who have it mapped.
+  void Pause(const std::string& address);
+  void Continue(const std::string& address);
   std::shared_ptr<Server> Find(const std::string& address) const;
   // The client process of this name is gone: with it go its pins, as with a Unix socket that the
   // operating system closes.

@@ -14,8 +14,6 @@ namespace {
 // Received and hashed right after, while it is in the second-level cache.
 constexpr size_t kChunkBytes = 256 * 1024;
 constexpr size_t kPayloadVectorsMax = 32;
-// Received by one Progress before it looks for what to send.
-constexpr uint64_t kProgressBytes = 4 << 20;
 // A payload that is copied out of the input buffer is at most this long; a longer one is received
 // in place.
 constexpr uint64_t kBufferedPayloadMax = 8 * 1024;
@@ -31,7 +29,8 @@ constexpr size_t kOkBytes = Padded(kFrameHeaderBytes);
 bool ClientStream::Receive() {
   bool progressed = false;
   moved_bytes_ = 0;
-  while (failure_.ok() && (head_ != next_ || padding_ > 0) && moved_bytes_ < kProgressBytes) {
+  while (failure_.ok() && (head_ != next_ || padding_ > 0) &&
+         moved_bytes_ < limits_.progress_bytes) {
     if (padding_ > 0 && !input().empty()) {
       const size_t skipped = std::min(padding_, input().size());
       padding_ -= skipped;

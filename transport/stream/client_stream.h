@@ -38,6 +38,8 @@ class ClientStream {
   struct Limits {
     size_t ops_max = 1024;
     size_t bytes_max = 256u << 20;
+    // Received by one Progress before it looks for what to send; one receive goes beyond.
+    uint64_t progress_bytes = 4u << 20;
   };
 
   // `fd` is connected or about to be; HELLO goes out first. `mapped` may be nullptr; borrowed, used

@@ -28,7 +28,10 @@ absl::StatusOr<std::unique_ptr<ClientStream>> OpenTcpStream(const SocketAddress&
   RETURN_IF_ERROR(StartConnect(fd.get(), address));
   return std::make_unique<ClientStream>(
       std::move(fd), HelloFor(incarnation, options.client_id, 0),
-      ClientStream::Limits{options.outstanding_ops_max, options.outstanding_bytes_max}, nullptr);
+      ClientStream::Limits{.ops_max = options.outstanding_ops_max,
+                           .bytes_max = options.outstanding_bytes_max,
+                           .progress_bytes = options.progress_bytes},
+      nullptr);
 }
 
 TcpChannel::TcpChannel(std::string peer_name, const SocketAddress& address, Incarnation incarnation,

@@ -27,6 +27,9 @@ struct TcpClientOptions {
   // when nothing else is outstanding.
   size_t outstanding_ops_max = 1024;
   size_t outstanding_bytes_max = 256u << 20;
+  // Received by one Progress of a stream, give or take a receive (256 KiB). Less for who has to
+  // look at something else in between.
+  size_t progress_bytes = 4u << 20;
   // For what the client sends. Empty: the system's default, but reno towards the same host.
   std::string congestion_control = {};
   // 0: the kernel tunes them by itself.

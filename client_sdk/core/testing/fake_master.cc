@@ -67,7 +67,8 @@ void FakeMaster::StartPut(const v1::PutKey& put, uint64_t request_id, uint32_t r
   }
   if (starts_without_nodes > 0) {
     --starts_without_nodes;
-    StatusToProto(MakeError(absl::StatusCode::kUnavailable, ErrorReason::kNoNodes, "none is up"),
+    StatusToProto(MakeError(absl::StatusCode::kUnavailable, ErrorReason::kNoNodes, "none is up",
+                            {.retry_after = nodes_come_within}),
                   result->mutable_status());
     return;
   }

@@ -41,6 +41,7 @@ class FakeMaster final : public MasterStub {
   uint64_t stripe_bytes = 0;  // parts of this size, on different nodes; 0: one part
   unsigned version_major = 1;
   int starts_without_nodes = 0;  // the next ones are refused with NO_NODES
+  absl::Duration nodes_come_within = absl::Milliseconds(100);  // it says; 0: it does not expect any
 
   // What the master may do by itself.
   void Evict(const std::string& key);

@@ -67,7 +67,8 @@ class CopyPool : public CoreFixture {
   Grant PutSealed(const std::string& key, uint64_t size, PutArguments arguments = {}) {
     const Grant grant = Grab(key, size, arguments);
     for (const auto& node : nodes) {
-      for (const SealedPart& part : Sealed(key, size, grant, node->id, arguments.parent)) {
+      for (SealedPart part : Sealed(key, size, grant, node->id, arguments.parent)) {
+        part.replicas = arguments.replicas;
         EXPECT_TRUE(node->Seal(RecordOf(part)));
       }
     }
@@ -86,6 +87,7 @@ class CopyPool : public CoreFixture {
     }
     for (CopyCommand& copy : effects.copies) orders.push_back(std::move(copy));
     for (DurableChange& change : effects.unsaved) unsaved.push_back(std::move(change));
+    core.Saved(unsaved.size());
   }
   // The node does what it is told: OK when its source has the part.
   absl::Status CarryOut(const CopyCommand& copy) {
@@ -154,7 +156,7 @@ class CopyPool : public CoreFixture {
 
   std::vector<std::unique_ptr<FakeNode>> nodes;
   std::vector<CopyCommand> orders;  // copies that were sent and are not carried out
-  std::vector<DurableChange> unsaved;
+  std::vector<DurableChange> unsaved;  // durable when they are taken
 
  private:
   static SealedRecord RecordOf(const SealedPart& part) {
@@ -165,7 +167,8 @@ class CopyPool : public CoreFixture {
                         .object_bytes = part.object_bytes,
                         .part_index = part.part_index,
                         .part_count = part.part_count,
-                        .replica_index = part.replica_index};
+                        .replica_index = part.replica_index,
+                        .replicas = part.replicas};
   }
 };
 

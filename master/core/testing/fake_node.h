@@ -26,6 +26,7 @@ struct SealedRecord {
   uint32_t part_index = 0;
   uint32_t part_count = 1;
   uint32_t replica_index = 0;
+  uint32_t replicas = 0;
   Generation claim = {};
 
   SealedPart View() const {
@@ -37,7 +38,8 @@ struct SealedRecord {
                       .object_bytes = object_bytes,
                       .part_index = part_index,
                       .part_count = part_count,
-                      .replica_index = replica_index};
+                      .replica_index = replica_index,
+                      .replicas = replicas};
   }
 };
 
@@ -71,6 +73,7 @@ class FakeNode {
                         .part_index = copy.part_index,
                         .part_count = copy.part_count,
                         .replica_index = copy.replica_index,
+                        .replicas = copy.replicas,
                         .claim = copy.claim};
   }
   bool SealCopy(const CopyCommand& copy) {
