@@ -30,8 +30,9 @@ std::string Describe(const v1::NodeStatus& node) {
     if (!is_done && count > 0) said.push_back(absl::StrCat(count, " ", why));
   };
   stuck(drain.without_node(), "cannot move: all other nodes have a replica already");
-  stuck(drain.without_room(), "find no room: all that others hold is hotter, leased or pinned");
-  stuck(drain.unreadable(), "wait for nodes that are away");
+  stuck(drain.without_room(),
+        "find no room: what may be evicted for them leaves no hole of their size");
+  stuck(drain.unreadable(), "wait for nodes that are away, or are damaged");
   stuck(drain.leased(), "wait for the end of a lease");
   if (!is_done && !node.up()) {
     const bool is_lost = drain.parts_left() == 0 && drain.bytes_left() == 0;

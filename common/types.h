@@ -26,6 +26,9 @@ struct Term {
   uint32_t value = 0;
   auto operator<=>(const Term&) const = default;
 };
+// Elections count no further: what names a later one is garbled, and would lock out every leader to
+// come.
+inline constexpr Term kTermMax{0xffff0000};
 
 // One put attempt, never reused. The term is the high half, so a generation granted by a newer
 // leader is always the greater one. 0 = none.

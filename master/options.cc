@@ -119,7 +119,7 @@ void DescribeReplicas(CoreOptions& core, ConfigTable& table) {
   table.Bytes("repair.bandwidth", &core.copy_bandwidth, {kMiB, kTiB},
               "Bytes per second that a node gives and takes in copies between nodes: for replicas "
               "that were lost, nodes that are drained, and objects that are hot.");
-  table.Int("repair.parallel", &core.copies_per_node, {1, 4096},
+  table.Int("repair.parallel", &core.copies_per_node, {1, kMostCopiesOfNode},
             "Parts that a node gives and takes at the same time.");
   table.Duration("repair.timeout", &core.copy_timeout, kShort,
                  "How long a copy may take, and eight times what the bandwidth says.");

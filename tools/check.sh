@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # What is checked before a change lands, beyond `make test`. Runs every stage, then says which
 # failed and what each took.
-#   tools/check.sh [stage ...]     stages: format shared mutation asan tsan clang
+#   tools/check.sh [stage ...]     stages: format shared mutation asan tsan clang sim
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=(format shared mutation asan tsan clang)
+[ ${#stages[@]} -gt 0 ] || stages=(format shared mutation asan tsan clang sim)
 
 build() {
   cmake --preset "$1" --log-level=WARNING "${@:2}" && cmake --build --preset "$1" -- --quiet
@@ -35,6 +35,13 @@ check_clang() {
   build clang -DMOONPOOL_FUZZ_SECONDS="${FUZZ_SECONDS:-5}" &&
     cmake --build --preset clang --target all_verify_interface_header_sets -- --quiet &&
     ctest --preset clang --label-regex '^fuzz$'
+}
+
+# The long set of the simulator; a violation says the seed.
+check_sim() {
+  cmake --preset dev --log-level=WARNING &&
+    cmake --build --preset dev --target moonpool-sim -- --quiet &&
+    build/dev/bin/moonpool-sim --seeds "${SIM_SEEDS:-2000}" --jobs "$(nproc)" --keep-going
 }
 
 summary=""

@@ -86,7 +86,7 @@ class CheckTree(unittest.TestCase):
         for line, words in [
             ("#include <thread>", "deterministic"),
             ("#include <sys/socket.h>", "deterministic"),
-            ("auto t = absl::Now();", "have it injected"),
+            ("const SteadyClock clock;", "have it injected"),
             ("auto t = std::chrono::steady_clock::now();", "have it injected"),
             ("int x = rand();", "have it injected"),
         ]:
@@ -105,9 +105,13 @@ class CheckTree(unittest.TestCase):
             ("throw 1;", "exceptions"),
             ("#include <spdlog/spdlog.h>", "common/log.cc"),
             ('#include "common/testing/fake.h"', "only tests may"),
+            ("const absl::Time now = absl::Now();", "the wall clock jumps"),
+            ("mutex_.AwaitWithTimeout(condition, timeout);", "SteadyCondVar"),
         ]:
             self.assert_finds({"common/a.cc": line + "\n"}, "common/a.cc", 1, words)
         self.assert_clean({"common/a.cc": "// TODO(#12): more units\n"})
+        self.assert_clean({"master/main.cc": "const absl::Time now = absl::Now();\n"})
+        self.assert_clean({"common/a_test.cc": "const absl::Time now = absl::Now();\n"})
 
     def test_tests_must_not_sleep(self):
         line = "std::this_thread::sleep_for(x);\n"

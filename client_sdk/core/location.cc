@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/rpc/extent_proto.h"
 #include "common/status_macros.h"
 
 namespace moonpool::client {
@@ -42,9 +43,7 @@ absl::StatusOr<ReplicaPlaces> ResponseNodes::Resolve(const v1::Replica& replica,
       return absl::InternalError(
           absl::StrCat("the master sent no address of node ", part.node_id()));
     }
-    const Extent extent = {.segment = SegmentId{part.extent().segment()},
-                           .offset = part.extent().offset(),
-                           .length = part.extent().length()};
+    const Extent extent = ExtentFromProto(part.extent());
     if (extent.length < kPartHeaderBytes || extent.payload_bytes() > size_bytes - total_bytes) {
       return absl::InternalError(
           absl::StrCat("the master sent an impossible extent: ", ToString(extent)));

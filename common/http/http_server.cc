@@ -23,6 +23,7 @@
 #include "common/clock.h"
 #include "common/config/host_port.h"
 #include "common/status_macros.h"
+#include "common/steady_cond_var.h"
 
 namespace moonpool {
 namespace {
@@ -130,19 +131,21 @@ class Workers final : public httplib::TaskQueue {
 
  private:
   void Take() {
-    const auto has_free = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return free_ > 0; };
+    const auto has_free = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return free_ > 0; };
     absl::MutexLock lock(&mutex_);
-    while (!mutex_.AwaitWithTimeout(absl::Condition(&has_free), kAskingTime)) make_room_();
+    while (!one_is_free_.Await(&mutex_, kAskingTime, has_free)) make_room_();
     --free_;
   }
 
   void Give() {
     absl::MutexLock lock(&mutex_);
     ++free_;
+    one_is_free_.Signal();
   }
 
   const std::function<void()> make_room_;
   absl::Mutex mutex_;
+  SteadyCondVar one_is_free_;
   size_t free_ ABSL_GUARDED_BY(mutex_);
   httplib::ThreadPool pool_;
 };

@@ -60,6 +60,7 @@ void StopSignals::Run() {
 void StopSignals::Request() {
   absl::MutexLock lock(&mutex_);
   is_requested_ = true;
+  stops_.SignalAll();
 }
 
 bool StopSignals::is_requested() const {
@@ -71,7 +72,9 @@ void StopSignals::Wait() const { WaitFor(absl::InfiniteDuration()); }
 
 bool StopSignals::WaitFor(absl::Duration timeout) const {
   absl::MutexLock lock(&mutex_);
-  return mutex_.AwaitWithTimeout(absl::Condition(&is_requested_), timeout);
+  const auto is_requested = [this]()
+                                ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return is_requested_; };
+  return stops_.Await(&mutex_, timeout, is_requested);
 }
 
 }  // namespace moonpool

@@ -8,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/steady_cond_var.h"
 
 namespace moonpool {
 
@@ -38,6 +39,7 @@ class StopSignals {
   int quit_fd_;
 
   mutable absl::Mutex mutex_;
+  mutable SteadyCondVar stops_;
   bool is_requested_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::thread thread_;  // last: it starts when all else is there

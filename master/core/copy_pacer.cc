@@ -19,9 +19,11 @@ void TokenBucket::Fill(double rate, absl::Time now) {
   filled_at_ = now;
 }
 
-bool CopyPacer::HasRoom(NodeIndex node, absl::Time now) {
+bool CopyPacer::HasRoom(NodeIndex node, absl::Time now, size_t parts) {
   Load& load = loads_[node];
-  return load.parts < max_parts_ && load.bucket.HasTokens(rate_, now);
+  // A copy of many parts may go beyond the limit, so that it need not wait until all is still.
+  const bool has_room = load.parts < max_parts_ && load.parts + parts <= kMostCopiesOfNode;
+  return has_room && load.bucket.HasTokens(rate_, now);
 }
 
 void CopyPacer::Begin(NodeIndex node, uint64_t bytes) {

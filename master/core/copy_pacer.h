@@ -2,11 +2,13 @@
 // flight at each. What clients do goes on beside it, so this is a limit, not a share.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "master/core/object_table.h"
+#include "master/core/options.h"
 
 namespace moonpool::master {
 
@@ -32,8 +34,8 @@ class CopyPacer {
   CopyPacer(uint64_t bytes_per_second, uint32_t parts_per_node)
       : rate_(static_cast<double>(bytes_per_second)), max_parts_(parts_per_node) {}
 
-  // The node may begin to give or take another part now.
-  bool HasRoom(NodeIndex node, absl::Time now);
+  // The node may begin to give or take so many parts more now.
+  bool HasRoom(NodeIndex node, absl::Time now, size_t parts = 1);
   void Begin(NodeIndex node, uint64_t bytes);
   void End(NodeIndex node);
   uint32_t InFlight(NodeIndex node) const;

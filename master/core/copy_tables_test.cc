@@ -8,6 +8,8 @@
 #include "common/random.h"
 #include "master/core/copy_pacer.h"
 #include "master/core/copy_table.h"
+#include "master/core/doubted_sources.h"
+#include "master/core/eviction_pauses.h"
 #include "master/core/heat.h"
 #include "master/core/lost_parts.h"
 #include "master/core/repair_queue.h"
@@ -72,6 +74,16 @@ TEST(CopyPacer, ANodeHasSoManyPartsInFlight) {
   EXPECT_EQ(pacer.InFlight(1), 1u);
 }
 
+TEST(CopyPacer, AllPartsOfACopyHaveToFitIntoWhatANodeHolds) {
+  CopyPacer pacer(1 << 30, 64);
+  EXPECT_TRUE(pacer.HasRoom(1, kStart, kMaxPartsPerReplica));
+  pacer.Begin(1, 10);
+  EXPECT_FALSE(pacer.HasRoom(1, kStart, kMaxPartsPerReplica));
+  EXPECT_TRUE(pacer.HasRoom(1, kStart, 100)) << "more than are begun one by one";
+  for (int i = 0; i < 63; ++i) pacer.Begin(1, 10);
+  EXPECT_FALSE(pacer.HasRoom(1, kStart));
+}
+
 TEST(CopyPacer, BytesGoAtTheRateHoweverLargeTheyAre) {
   CopyPacer pacer(1000, 100);
   ASSERT_TRUE(pacer.HasRoom(1, kStart));
@@ -89,6 +101,59 @@ TEST(CopyPacer, BytesGoAtTheRateHoweverLargeTheyAre) {
   EXPECT_EQ(taken, 100u);
 }
 
+TEST(DoubtedSources, AreThoseOfOneGenerationForAWhile) {
+  DoubtedSources doubted(absl::Seconds(2));
+  doubted.Add(1, Generation{7}, 3, kStart);
+  EXPECT_TRUE(doubted.Contains(1, Generation{7}, 3, kStart + absl::Seconds(1)));
+  EXPECT_FALSE(doubted.Contains(1, Generation{8}, 3, kStart));
+  EXPECT_FALSE(doubted.Contains(1, Generation{7}, 4, kStart));
+  EXPECT_FALSE(doubted.Contains(1, Generation{7}, 3, kStart + absl::Seconds(2)));
+  // A renewed one lasts as long as a new one.
+  doubted.Add(1, Generation{7}, 3, kStart + absl::Seconds(1));
+  doubted.Add(2, Generation{7}, 3, kStart + absl::Seconds(2));
+  EXPECT_TRUE(doubted.Contains(1, Generation{7}, 3, kStart + absl::Seconds(2)));
+  doubted.Add(3, Generation{7}, 3, kStart + absl::Seconds(9));
+  EXPECT_EQ(doubted.size(), 1u);
+}
+
+TEST(DoubtedSources, TheOldestIsForgottenForANewOne) {
+  DoubtedSources doubted(absl::Seconds(2));
+  for (SlotIndex slot = 0; slot <= DoubtedSources::kMax; ++slot) {
+    doubted.Add(slot, Generation{7}, 3, kStart);
+  }
+  EXPECT_EQ(doubted.size(), DoubtedSources::kMax);
+  EXPECT_FALSE(doubted.Contains(0, Generation{7}, 3, kStart));
+  EXPECT_TRUE(doubted.Contains(1, Generation{7}, 3, kStart));
+}
+
+TEST(EvictionPauses, GrowWithEachSearchInVain) {
+  EvictionPauses pauses(absl::Seconds(1), absl::Seconds(3));
+  absl::Time now = kStart;
+  EXPECT_FALSE(pauses.IsPaused(1, 1000, now));
+  for (const int seconds : {1, 2, 3, 3}) {
+    pauses.Extend(1, 1000, now);
+    now += absl::Seconds(seconds);
+    EXPECT_TRUE(pauses.IsPaused(1, 1000, now - absl::Milliseconds(1)));
+    EXPECT_FALSE(pauses.IsPaused(1, 1000, now));
+  }
+  // What was so long ago does not count.
+  now += absl::Seconds(3);
+  pauses.Extend(1, 1000, now);
+  EXPECT_FALSE(pauses.IsPaused(1, 1000, now + absl::Seconds(1)));
+}
+
+TEST(EvictionPauses, ConcernHolesAsLargeOnOneNode) {
+  EvictionPauses pauses(absl::Seconds(1), absl::Seconds(3));
+  pauses.Extend(1, 1000, kStart);
+  EXPECT_TRUE(pauses.IsPaused(1, 1 << 20, kStart));
+  EXPECT_FALSE(pauses.IsPaused(1, 100, kStart));
+  EXPECT_FALSE(pauses.IsPaused(2, 1000, kStart));
+  pauses.End(1, 100);
+  EXPECT_TRUE(pauses.IsPaused(1, 1000, kStart));
+  pauses.End(1, 5000);
+  EXPECT_FALSE(pauses.IsPaused(1, 1000, kStart)) << "there was a larger one";
+}
+
 std::vector<SlotIndex> TakeAll(RepairQueue& queue) {
   std::vector<SlotIndex> order;
   while (const auto turn = queue.Take()) order.push_back(turn->slot);
@@ -97,56 +162,68 @@ std::vector<SlotIndex> TakeAll(RepairQueue& queue) {
 
 TEST(RepairQueue, ServesByRankAndThenByAge) {
   RepairQueue queue;
-  queue.Add(1, 5);
-  queue.Add(2, 3);
-  queue.Add(3, 5);
-  queue.Add(4, 0);
+  queue.Add(1, kMoreLeftColdRank);
+  queue.Add(2, kTwoLeftColdRank);
+  queue.Add(3, kMoreLeftColdRank);
+  queue.Add(4, kOneLeftHotRank);
   EXPECT_THAT(TakeAll(queue), ElementsAre(4u, 2u, 1u, 3u));
   EXPECT_EQ(queue.size(), 0u);
 }
 
 TEST(RepairQueue, AnObjectStandsInItOnceAtItsHighestRank) {
   RepairQueue queue;
-  queue.Add(1, 5);
-  queue.Add(2, 5);
-  queue.Add(2, 1);
-  queue.Add(2, 6);
-  EXPECT_EQ(queue.CountOf(5), 1u);
+  queue.Add(1, kMoreLeftColdRank);
+  queue.Add(2, kMoreLeftColdRank);
+  queue.Add(2, kOneLeftColdRank);
+  queue.Add(2, kTrimRank);
+  EXPECT_EQ(queue.CountOf(kMoreLeftColdRank), 1u);
   EXPECT_THAT(TakeAll(queue), ElementsAre(2u, 1u));
+}
+
+TEST(RepairQueue, WhatIsPutBackIsTheNextOfItsRank) {
+  RepairQueue queue;
+  queue.Add(1, kMoreLeftColdRank);
+  queue.Add(2, kMoreLeftColdRank);
+  queue.PutBack(*queue.Take());
+  queue.Add(3, kMoreLeftHotRank);
+  EXPECT_THAT(TakeAll(queue), ElementsAre(3u, 1u, 2u));
+  queue.PutBack({1, kMoreLeftColdRank});
+  queue.Add(2, kMoreLeftColdRank);
+  EXPECT_THAT(TakeAll(queue), ElementsAre(1u, 2u));
 }
 
 TEST(RepairQueue, SomeWaitForTheirTimeAndOthersForAnOccasion) {
   RepairQueue queue;
-  queue.Postpone({1, 2}, kStart + absl::Seconds(1));
-  queue.PutToSleep({2, 1});
-  queue.PutToSleep({3, 1});
+  queue.Postpone({1, kTwoLeftHotRank}, kStart + absl::Seconds(1));
+  queue.PutToSleep({2, kOneLeftColdRank});
+  queue.PutToSleep({3, kOneLeftColdRank});
   EXPECT_THAT(TakeAll(queue), ElementsAre());
   queue.Wake(kStart, 10);
   EXPECT_THAT(TakeAll(queue), ElementsAre());
   queue.Wake(kStart + absl::Seconds(1), 10);
   EXPECT_THAT(TakeAll(queue), ElementsAre(1u));
-  queue.Add(4, 1);
+  queue.Add(4, kOneLeftColdRank);
   queue.WakeAll();
   EXPECT_THAT(TakeAll(queue), ElementsAre(4u, 2u, 3u));
   // One night is not the next.
-  queue.PutToSleep({2, 1});
+  queue.PutToSleep({2, kOneLeftColdRank});
   EXPECT_THAT(TakeAll(queue), ElementsAre());
   EXPECT_EQ(queue.size(), 1u);
 }
 
 TEST(RepairQueue, WhatHasChangedIsServedAtOnce) {
   RepairQueue queue;
-  queue.Postpone({1, 2}, kStart + absl::Hours(1));
-  queue.PutToSleep({2, 2});
-  queue.Add(1, 4);
-  queue.Add(2, 4);
+  queue.Postpone({1, kTwoLeftHotRank}, kStart + absl::Hours(1));
+  queue.PutToSleep({2, kTwoLeftHotRank});
+  queue.Add(1, kMoreLeftHotRank);
+  queue.Add(2, kMoreLeftHotRank);
   EXPECT_EQ(queue.waiting(), 0u);
   EXPECT_THAT(TakeAll(queue), ElementsAre(1u, 2u));
 }
 
 TEST(RepairQueue, RemovesAndDelaysFromAnywhere) {
   RepairQueue queue;
-  for (SlotIndex slot = 1; slot <= 5; ++slot) queue.Add(slot, 3);
+  for (SlotIndex slot = 1; slot <= 5; ++slot) queue.Add(slot, kTwoLeftColdRank);
   queue.Remove(3);
   queue.Remove(1);
   queue.Remove(5);
@@ -154,10 +231,20 @@ TEST(RepairQueue, RemovesAndDelaysFromAnywhere) {
   queue.Delay(2, kStart);
   EXPECT_THAT(TakeAll(queue), ElementsAre(4u));
   queue.Wake(kStart, 10);
-  queue.PutToSleep({6, 0});
+  queue.PutToSleep({6, kOneLeftHotRank});
   queue.Remove(6);
-  EXPECT_EQ(queue.CountOf(3), 1u);
+  EXPECT_EQ(queue.CountOf(kTwoLeftColdRank), 1u);
   EXPECT_THAT(TakeAll(queue), ElementsAre(2u));
+}
+
+TEST(RepairQueue, MemoryGoesBackWhenObjectsLeave) {
+  RepairQueue queue;
+  for (SlotIndex slot = 0; slot < 10'000; ++slot) queue.Add(slot, kTrimRank);
+  EXPECT_LE(queue.bytes(), 10'000 * 34u);
+  for (SlotIndex slot = 0; slot < 10'000; ++slot) queue.Remove(slot);
+  EXPECT_EQ(queue.bytes(), 0u);
+  queue.Postpone({1 << 20, kTrimRank}, kStart);
+  EXPECT_LE(queue.bytes(), 20'000u);
 }
 
 TEST(RepairQueue, RandomStepsAgreeWithAPlainModel) {

@@ -120,8 +120,9 @@ class Core {
 
   // --- Time and effects.
 
-  // Expires grants and leases, drops what lost nodes held, repeats commands; a bounded amount per
-  // call. True: there is more to do now. Meant to be called every few milliseconds to 100 ms.
+  // Expires grants and leases, drops what lost nodes held, repeats commands, begins copies and ends
+  // late ones, walks nodes that are drained; a bounded amount per call. True: there is more to do
+  // now. Meant to be called every few milliseconds to 100 ms.
   bool Tick(absl::Time now);
   // Everything since the last call, in order.
   Effects TakeEffects();

@@ -17,18 +17,9 @@ namespace {
 constexpr uint32_t kDefaultListLimit = 1000;
 constexpr uint32_t kMaxListLimit = 10000;
 
-NodeAddress AddressIn(const NodeRecord& node) {
-  return NodeAddress{.node = node.id,
-                     .name = node.description.name,
-                     .incarnation = node.description.incarnation,
-                     .host_id = node.description.host_id,
-                     .tcp_address = node.description.tcp_address,
-                     .shm_path = node.description.shm_path};
-}
-
 NodeStatus StatusIn(const NodeRecord& node, const ReplicaKeeper& keeper, absl::Time now) {
   const auto use = [&](ByteUse kind) { return node.bytes[static_cast<size_t>(kind)]; };
-  NodeStatus status{.address = AddressIn(node),
+  NodeStatus status{.address = node.address(),
                     .rack = node.description.rack,
                     .is_up = node.is_up(),
                     .inventory_complete = node.inventory_complete,
@@ -67,7 +58,7 @@ absl::string_view StateName(ErrorReason reason) {
 std::optional<NodeAddress> Core::AddressOf(NodeId node) const {
   const NodeRecord* record = state_->nodes.Find(node);
   if (record == nullptr) return std::nullopt;
-  return AddressIn(*record);
+  return record->address();
 }
 
 StatusResult Core::GetStatus(absl::Time now) const {

@@ -10,18 +10,11 @@
 namespace moonpool::master {
 namespace {
 
-// Replicas are evicted for as puts are, but in slices; see EvictFor.
-constexpr uint32_t kEvictionsPerTurn = 1024;
-constexpr uint64_t kPatience = 4;
-
-NodeAddress AddressOf(const NodeRecord& node) {
-  return NodeAddress{.node = node.id,
-                     .name = node.description.name,
-                     .incarnation = node.description.incarnation,
-                     .host_id = node.description.host_id,
-                     .tcp_address = node.description.tcp_address,
-                     .shm_path = node.description.shm_path};
-}
+// What goes for a copy at most: so many objects, and so many times its own bytes, fewer where it
+// may go. One object of its size is enough where it may go; holes between small ones are luck.
+constexpr uint32_t kEvictionsPerSearch = 1024;
+constexpr uint64_t kBytesPerSearch = 4;
+constexpr uint64_t kBytesTherePerSearch = 2;
 
 Extent ExtentOf(const StoredPart& part) {
   return Extent{SegmentId{part.segment}, part.offset, part.length};
@@ -40,17 +33,11 @@ ReplicaKeeper::Turned ReplicaKeeper::StartCopy(SlotIndex slot, const Stand& stan
   bool is_busy = false;
   const ReplicaView* const source = Source(stand, now, &is_busy);
   if (source == nullptr) return is_busy ? Turned::kBusy : Turned::kUnreadable;
-  CopyPlacement to = Place(slot, stand, *source, now, work);
-  if (!to.placed.has_value()) {
-    switch (to.bar) {
-      case CopyBar::kBusy: return Turned::kBusy;
-      case CopyBar::kNoNode: return Turned::kNoNode;
-      case CopyBar::kNoRoom: return Turned::kNoRoom;
-    }
-  }
+  const Destination to = Place(slot, stand, *source, now, work);
+  if (!to.placed.has_value()) return to.came_to;
   ReplicaCopy copy{.slot = slot, .generation = core_.objects[slot].generation};
   for (size_t i = 0; i < source->parts.size(); ++i) {
-    StoredPart& part = (*to.placed)[i];
+    StoredPart part = (*to.placed)[i];
     part.replica = number;
     core_.Charge(core_.nodes[part.node], ByteUse::kGranted, part.length);
     pacer_.Begin(part.node, part.length);
@@ -83,8 +70,9 @@ const ReplicaKeeper::ReplicaView* ReplicaKeeper::Source(const Stand& stand, absl
   return nullptr;
 }
 
-CopyPlacement ReplicaKeeper::Place(SlotIndex slot, const Stand& stand, const ReplicaView& source,
-                                   absl::Time now, uint32_t* work) {
+ReplicaKeeper::Destination ReplicaKeeper::Place(SlotIndex slot, const Stand& stand,
+                                                const ReplicaView& source, absl::Time now,
+                                                uint32_t* work) {
   const Debt dead{core_.objects.HashOf(slot), core_.objects[slot].generation};
   std::vector<PlacedReplica> staying;
   absl::InlinedVector<NodeIndex, 8> holders;
@@ -101,36 +89,76 @@ CopyPlacement ReplicaKeeper::Place(SlotIndex slot, const Stand& stand, const Rep
                           dead.generation <= node.given_up_to;
     if (is_holder || node.description.wire_minor < kCopyMinor) return Fit::kNo;
     was_owing = was_owing || is_owing;
-    return !is_owing && pacer_.HasRoom(index, now) ? Fit::kYes : Fit::kBusy;
+    // All of them may come to this one.
+    const bool has_room = pacer_.HasRoom(index, now, source.parts.size());
+    return !is_owing && has_room ? Fit::kYes : Fit::kBusy;
   };
   CopyRequest request{.like = source.parts, .others = staying, .fit = fit, .now = now};
-  CopyPlacement to = core_.placement.PlaceCopy(request);
+  const auto turned = [&](CopyBar bar) {
+    if (bar == CopyBar::kNoNode) return Turned::kNoNode;
+    // A node that owes will have forgotten soon, but not at once.
+    return bar == CopyBar::kNoRoom || was_owing ? Turned::kNoRoom : Turned::kBusy;
+  };
+  CopyPlacement free = core_.placement.PlaceCopy(request);
+  if (free.placed.has_value()) return {.placed = std::move(free.placed)};
+  if (free.bar != CopyBar::kNoRoom) return {.came_to = turned(free.bar)};
+  const bool is_extra = stand.staying >= core_.objects[slot].wished();
+  Destination made = MakeRoom(slot, request, std::move(free.too_full), is_extra, work);
+  if (made.came_to != Turned::kNoRoom) return made;
+  // Better beside another replica than nowhere.
+  request.in_any_domain = true;
+  CopyPlacement anywhere = core_.placement.PlaceCopy(request);
+  if (anywhere.placed.has_value()) return {.placed = std::move(anywhere.placed)};
+  return {.came_to = turned(anywhere.bar)};
+}
+
+ReplicaKeeper::Destination ReplicaKeeper::MakeRoom(SlotIndex slot, const CopyRequest& request,
+                                                   std::vector<NodeIndex> nodes, bool is_extra,
+                                                   uint32_t* work) {
   uint64_t need = 0;
   uint64_t largest = 0;
-  for (const StoredPart& part : source.parts) {
+  for (const StoredPart& part : request.like) {
     need += part.length;
     largest = std::max(largest, part.length);
   }
-  // Something colder goes for it, as it did for the put. Nothing that is hotter than the object.
-  uint64_t evicted = 0;
-  uint64_t try_at = need;
-  for (uint32_t i = 0; i < kEvictionsPerTurn && to.bar == CopyBar::kNoRoom; ++i) {
-    if (to.placed.has_value() || evicted >= kPatience * need || *work == 0) break;
+  std::erase_if(nodes,
+                [&](NodeIndex node) { return pauses_.IsPaused(node, largest, request.now); });
+  if (nodes.empty()) return {.came_to = Turned::kNoRoom};
+  const Generation generation = core_.objects[slot].generation;
+  if (search_.slot != slot || search_.generation != generation) {
+    search_ = {.slot = slot, .generation = generation};
+  }
+  // What is read most takes the place of as much that is colder, not of more.
+  const uint64_t most = is_extra ? need : kBytesPerSearch * need;
+  const uint64_t most_there = is_extra ? need : kBytesTherePerSearch * need;
+  uint64_t try_at = std::max(need, search_.bytes);
+  while (search_.bytes < most && search_.bytes_there < most_there &&
+         search_.evictions < kEvictionsPerSearch) {
+    if (*work == 0) return {.came_to = Turned::kOutOfWork};
     --*work;
-    const CoreState::Evicted step = core_.EvictOne(now, slot);
+    const CoreState::Evicted step = core_.EvictOne(request.now, slot);
     if (step.bytes == 0) break;
-    evicted += step.bytes;
-    if (step.largest_hole < largest && evicted < try_at) continue;
-    if (evicted >= try_at) try_at += std::max<uint64_t>(need / 4, 1);
-    to = core_.placement.PlaceCopy(request);
+    ++search_.evictions;
+    search_.bytes += step.bytes;
+    StoredParts there;
+    for (const StoredPart& part : step.parts) {
+      if (!std::binary_search(nodes.begin(), nodes.end(), part.node)) continue;
+      there.push_back(part);
+      search_.bytes_there += ExtentAllocator::Rounded(part.length);
+    }
+    if (core_.LargestHoleAt(there) < largest && search_.bytes < try_at) continue;
+    if (search_.bytes >= try_at) try_at += std::max<uint64_t>(need / 4, 1);
+    CopyPlacement to = core_.placement.PlaceCopy(request);
+    if (!to.placed.has_value()) continue;
+    for (const StoredPart& part : *to.placed) pauses_.End(part.node, largest);
+    search_ = {};
+    return {.placed = std::move(to.placed)};
   }
-  if (!to.placed.has_value() && to.bar == CopyBar::kNoRoom) {
-    request.in_any_domain = true;
-    to = core_.placement.PlaceCopy(request);
+  if (search_.evictions > 0) {
+    for (const NodeIndex node : nodes) pauses_.Extend(node, largest, request.now);
   }
-  // It will have forgotten soon, but not at once.
-  if (to.bar == CopyBar::kBusy && was_owing) to.bar = CopyBar::kNoRoom;
-  return to;
+  search_ = {};
+  return {.came_to = Turned::kNoRoom};
 }
 
 void ReplicaKeeper::Command(const ReplicaCopy& copy, const ReplicaView& source,
@@ -153,7 +181,7 @@ void ReplicaKeeper::Command(const ReplicaCopy& copy, const ReplicaView& source,
     command.replica_index = replica_index;
     command.replicas = object.wished();
     command.claim = part.claim;
-    command.source = AddressOf(core_.nodes[part.from]);
+    command.source = core_.nodes[part.from].address();
     command.source_extent = ExtentOf(source.parts[i]);
     command.timeout = copy.deadline - core_.last_now;
     commands_.push_back(std::move(command));
@@ -189,6 +217,7 @@ bool ReplicaKeeper::TakeResult(const NodeRecord& node, uint64_t command_id,
   } else if (!part->is_sealed) {
     // Bytes that somebody still looks at are given to nobody else meanwhile.
     const bool is_pinned = ReasonOf(status) == ErrorReason::kBytesPinned;
+    DoubtSource(copy, *part, status);
     Cancel(*slot, CopyEnd::kFailed,
            is_pinned ? now + options_.condemn_duration : absl::InfinitePast());
   }
@@ -198,12 +227,22 @@ bool ReplicaKeeper::TakeResult(const NodeRecord& node, uint64_t command_id,
   return true;
 }
 
+void ReplicaKeeper::DoubtSource(const ReplicaCopy& copy, const CopyPart& part,
+                                const absl::Status& status) {
+  // That it cannot be reached from there is another matter, and may be over soon.
+  const bool is_bad = absl::IsDataLoss(status) || absl::IsNotFound(status);
+  const std::string named = DetailOf(status).value_or(ErrorDetail{}).node;
+  if (!is_bad || named != core_.nodes[part.from].description.name) return;
+  doubted_.Add(copy.slot, copy.generation, part.from, core_.last_now);
+}
+
 void ReplicaKeeper::Complete(SlotIndex slot) {
   const ReplicaCopy copy = copies_.Take(slot);
   StoredParts parts;
   for (const CopyPart& part : copy.parts) {
     pacer_.End(part.from);
     pacer_.End(part.to.node);
+    doubted_.Remove(slot, part.to.node);
     core_.Uncharge(core_.nodes[part.to.node], ByteUse::kGranted, part.to.length);
     parts.push_back(part.to);
   }

@@ -222,9 +222,8 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
   if (partials.Find({part.key_hash, generation}) != nullptr) return false;
   const std::optional<Obituary> obituary = obituaries.Find(part.key_hash);
   const bool is_last = obituary.has_value() && generation == obituary->generation;
-  const bool is_dead =
-      obituary.has_value() &&
-      (generation <= obituary->dead_up_to || (is_last && obituary->cause != DeathCause::kNodeLost));
+  const bool is_dead = obituary.has_value() &&
+                       (generation <= obituary->dead_up_to || (is_last && !obituary->may_return));
   if (GuardIsOn(Guard::kObituary) && is_dead) return unwanted();
   // What was lost with its node may return with it: nothing was granted there meanwhile.
   if (is_last) return false;

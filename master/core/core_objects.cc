@@ -264,9 +264,12 @@ void CoreState::RecordDeath(SlotIndex slot, uint64_t hash, DeathCause cause, abs
     });
   }
   if (cause == DeathCause::kNodeLost && !object.is_scattered) obituary.last_seen_at = object.node;
-  // Replicas that were lost with their nodes return no more, since the object is gone.
-  const bool may_return = cause == DeathCause::kNodeLost || cause == DeathCause::kRemoved;
-  if (object.is_scattered && !may_return) OweAbsent({hash, object.generation});
+  // That the last replica was damaged says nothing of those that were lost with their nodes before.
+  obituary.may_return =
+      cause == DeathCause::kNodeLost || (cause == DeathCause::kDamaged && object.is_scattered);
+  // Else they return no more, since the object is gone. A removal asks all that may have it.
+  const bool is_over = !obituary.may_return && cause != DeathCause::kRemoved;
+  if (object.is_scattered && is_over) OweAbsent({hash, object.generation});
   Remember(obituary);
 }
 
@@ -282,7 +285,7 @@ void CoreState::Remember(const Obituary& obituary) {
   const Debt debt{forgotten->key_hash, forgotten->generation};
   if (forgotten->last_seen_at != 0) {
     Owe(forgotten->last_seen_at, debt, Haste::kNextTick);
-  } else if (forgotten->cause == DeathCause::kNodeLost) {
+  } else if (forgotten->may_return) {
     OweAbsent(debt, Haste::kNextTick);
   }
 }
@@ -294,7 +297,7 @@ bool CoreState::SettleObituary(uint64_t hash, Generation back) {
   const Debt debt{hash, obituary->generation};
   if (obituary->cause == DeathCause::kEvicted) {
     Owe(obituary->last_seen_at, debt);
-  } else if (obituary->cause != DeathCause::kNodeLost) {
+  } else if (!obituary->may_return) {
     return false;
   } else if (is_back) {
     // What else there is of it comes back, too, or is declined then.

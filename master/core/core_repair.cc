@@ -10,9 +10,13 @@ namespace moonpool::master {
 namespace {
 
 // Turns that come to nothing, since some node has enough to do, before the others have to wait.
-constexpr uint32_t kPatience = 64;
+constexpr uint32_t kTurnsInVain = 64;
 // Of those whose waiting time is over, per tick: what cannot be helped costs little.
 constexpr uint32_t kWokenPerTick = 64;
+// Between two times that something is evicted for a copy in vain: of copy_retry.
+constexpr int kLongestPause = 64;
+// Nothing is read for a copy from where it was damaged or missing: of copy_retry.
+constexpr int kDoubtFor = 12;
 
 }  // namespace
 
@@ -20,14 +24,17 @@ ReplicaKeeper::ReplicaKeeper(CoreState& core, const CoreOptions& options)
     : core_(core),
       options_(options),
       heat_(options.hot_reads, options.hot_window),
-      pacer_(options.copy_bandwidth, options.copies_per_node) {}
+      pacer_(options.copy_bandwidth, options.copies_per_node),
+      pauses_(options.copy_retry, kLongestPause * options.copy_retry),
+      doubted_(kDoubtFor * options.copy_retry) {}
 
 absl::Duration ReplicaKeeper::Age() const { return core_.last_now - core_.started; }
 
 RepairRank ReplicaKeeper::RankOf(SlotIndex slot, uint32_t have) const {
   const bool is_cold = heat_.WindowsSince(core_.objects[slot].heat, Age()) > 1;
-  const uint32_t left = std::clamp(have, 1u, 3u);
-  return static_cast<RepairRank>(2 * (left - 1) + (is_cold ? 1 : 0));
+  if (have <= 1) return is_cold ? kOneLeftColdRank : kOneLeftHotRank;
+  if (have == 2) return is_cold ? kTwoLeftColdRank : kTwoLeftHotRank;
+  return is_cold ? kMoreLeftColdRank : kMoreLeftHotRank;
 }
 
 void ReplicaKeeper::Weigh(SlotIndex slot) {
@@ -51,6 +58,8 @@ void ReplicaKeeper::Weigh(SlotIndex slot) {
     queue_.Add(slot, kExtraRank);
   } else if (have > object.wished() + object.extra) {
     queue_.Add(slot, kTrimRank);
+  } else if (!queue_.IsOfDrain(slot)) {
+    queue_.Remove(slot);  // a new master hears of one replica after the other
   }
 }
 
@@ -73,8 +82,10 @@ ReplicaKeeper::Stand ReplicaKeeper::Look(SlotIndex slot) const {
     }
     ReplicaView& replica = stand.replicas.back();
     const NodeRecord& node = core_.nodes[part.node];
-    replica.is_readable = replica.is_readable && node.is_up();
-    replica.is_sure = replica.is_sure && IsSure(slot, part);
+    const bool is_doubted =
+        doubted_.Contains(slot, core_.objects[slot].generation, part.node, core_.last_now);
+    replica.is_readable = replica.is_readable && node.is_up() && !is_doubted;
+    replica.is_sure = replica.is_sure && IsSure(slot, part) && !is_doubted;
     replica.is_leaving = replica.is_leaving || node.is_draining;
     replica.parts.push_back(part);
   });
@@ -116,7 +127,7 @@ void ReplicaKeeper::Pump(absl::Time now, uint32_t* work) {
   if (now < core_.started + options_.node_loss_timeout) return;
   if (core_.nodes.incomplete_count() > 0 && now < core_.started + options_.partial_timeout) return;
   uint32_t in_vain = 0;
-  while (*work > 0 && in_vain < kPatience) {
+  while (*work > 0 && in_vain < kTurnsInVain) {
     const std::optional<RepairQueue::Turn> turn = queue_.Take();
     if (!turn.has_value()) break;
     --*work;
@@ -125,9 +136,12 @@ void ReplicaKeeper::Pump(absl::Time now, uint32_t* work) {
     if (came_to == Turned::kBusy) {
       queue_.Add(turn->slot, turn->rank);
       ++in_vain;
-      continue;
+    } else if (came_to == Turned::kOutOfWork) {
+      queue_.Remove(turn->slot);  // as in Defer
+      queue_.PutBack(*turn);
+    } else {
+      Defer(*turn, came_to, now);
     }
-    Defer(*turn, came_to, now);
   }
   // That there is no more to be done now is not a reason to be called again at once.
   *work += in_vain;
@@ -156,7 +170,9 @@ ReplicaKeeper::Turned ReplicaKeeper::Tend(SlotIndex slot, absl::Time now, uint32
     const uint32_t goal = object.wished() + object.extra;
     if (stand.staying < goal) {
       const Turned started = StartCopy(slot, stand, now, work);
-      if (started == Turned::kDone || started == Turned::kBusy) return started;
+      const bool goes_on =
+          started == Turned::kDone || started == Turned::kBusy || started == Turned::kOutOfWork;
+      if (goes_on) return started;
       // What would only help is done without, and what is there of it stays. So nothing waits for
       // it, least of all a replica that is to leave.
       if (stand.staying >= object.wished()) {

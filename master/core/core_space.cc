@@ -12,7 +12,7 @@ namespace {
 
 // After this many times the needed bytes were evicted and no hole is large enough, the replica is
 // put together from many holes, in whatever failure domain they are.
-constexpr uint64_t kPatience = 4;
+constexpr uint64_t kJoinAfter = 4;
 
 // To a young master nodes are on their way; for those of an old one somebody has to do something.
 constexpr absl::Duration kNodesComeWithin = absl::Milliseconds(100);
@@ -75,12 +75,12 @@ std::optional<PlacedReplica> CoreState::EvictFor(const PlacementRequest& request
   const uint64_t reclaimable = ReclaimableFor(request);
   uint64_t evicted = 0;
   uint64_t try_at = need;
-  uint64_t try_anyhow_at = kPatience * need;
+  uint64_t try_anyhow_at = kJoinAfter * need;
   for (uint32_t i = 0; i < options.evictions_per_put && need <= reclaimable; ++i) {
     const Evicted step = EvictOne(now);
     if (step.bytes == 0) break;
     evicted += step.bytes;
-    if (step.largest_hole >= need || evicted >= try_at) {
+    if (LargestHoleAt(step.parts) >= need || evicted >= try_at) {
       if (auto placed = placement.Place(request)) return placed;
       if (evicted >= try_at) try_at += std::max<uint64_t>(need / 4, 1);
     }
@@ -112,26 +112,31 @@ uint64_t CoreState::ReclaimableFor(const PlacementRequest& request) const {
 CoreState::Evicted CoreState::EvictOne(absl::Time now, SlotIndex spare) {
   // What is there twice although it is not hot any more is of the least use.
   if (const uint64_t dropped = keeper.DropExtra(now, spare); dropped > 0) {
-    return {.bytes = dropped, .largest_hole = dropped};
+    return {.bytes = dropped};
   }
   for (;;) {
     const std::optional<SlotIndex> victim = policy->PickVictim();
     if (!victim.has_value() || *victim == spare) return {};
     if (ParkIfUseless(*victim)) continue;
     if (now < HeldUntil(*victim)) return {};
-    const StoredParts parts = objects.PartsOf(*victim);
     Evicted evicted{.bytes = FootprintOf(*victim)};
+    objects.ForEachPart(*victim, [&](const StoredPart& part) {
+      if (nodes[part.node].takes_grants()) evicted.parts.push_back(part);
+    });
     Erase(*victim, DeathCause::kEvicted, now);
-    for (const StoredPart& part : parts) {
-      const NodeRecord& node = nodes[part.node];
-      if (!node.takes_grants()) continue;
-      evicted.largest_hole = std::max(evicted.largest_hole,
-                                      node.segments[part.segment].allocator.largest_free_bytes());
-    }
     ++totals.evicted;
     totals.evicted_bytes += evicted.bytes;
     return evicted;
   }
+}
+
+uint64_t CoreState::LargestHoleAt(const StoredParts& parts) const {
+  uint64_t largest = 0;
+  for (const StoredPart& part : parts) {
+    const NodeSegment& segment = nodes[part.node].segments[part.segment];
+    largest = std::max(largest, segment.allocator.largest_free_bytes());
+  }
+  return largest;
 }
 
 bool CoreState::ParkIfUseless(SlotIndex slot) {

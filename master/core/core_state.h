@@ -176,11 +176,13 @@ struct CoreState {
   // Bytes that the replica could have if everything went that is not held; an upper bound.
   uint64_t ReclaimableFor(const PlacementRequest& request) const;
   struct Evicted {
-    uint64_t bytes = 0;         // 0: nothing may be evicted
-    uint64_t largest_hole = 0;  // on the nodes where something was freed
+    uint64_t bytes = 0;      // 0: nothing may be evicted
+    StoredParts parts = {};  // of the object that went, on nodes that take grants
   };
   // Not the `spare`: nothing when that would be next.
   Evicted EvictOne(absl::Time now, SlotIndex spare = kNoSlot);
+  // The largest free range on any of the nodes where these were.
+  uint64_t LargestHoleAt(const StoredParts& parts) const;
   bool ParkIfUseless(SlotIndex slot);
   void Unpark(NodeRecord& node);
   absl::Status NoSpace(uint64_t need_bytes, absl::Time now) const;

@@ -170,6 +170,23 @@ TEST_F(DrainTest, ANodeThatHasNoRoomElsewhereSaysSo) {
   EXPECT_EQ(lru.Status().totals.evicted, 0u) << "the coldest evicts nothing";
 }
 
+TEST_F(DrainTest, WhatIsDamagedThereIsSaidAndNotTriedEverySecond) {
+  Fill(1, 1);
+  Drain("n0");
+  pool.Advance(absl::ZeroDuration());
+  pool.Collect();
+  const CopyCommand copy = pool.orders.at(0);
+  pool.Answer(copy, MakeError(absl::StatusCode::kDataLoss, ErrorReason::kChecksumMismatch,
+                              "damaged", {.node = copy.source.name}));
+  pool.orders.clear();
+  pool.Settle(absl::Seconds(30));
+  EXPECT_EQ(StatusOf("n0").unreadable, 1u);
+  EXPECT_EQ(pool.Status().totals.copies_started, 1u);
+  // It was not damaged after all.
+  pool.Settle(absl::Seconds(35));
+  EXPECT_THAT(pool.Holders("key0"), ElementsAre("n1"));
+}
+
 TEST_F(DrainTest, ItCanBeCalledOff) {
   CopyPool slow({.copies_per_node = 1});
   slow.AddNodes(1, 100 * kBlock);

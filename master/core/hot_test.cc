@@ -79,6 +79,29 @@ TEST(Hot, WhatIsHotNoMoreGoesBeforeAnythingIsEvicted) {
   pool.Settle();
 }
 
+TEST(Hot, AFullPoolGivesAsMuchAsTheReplicaTakesAndNoMore) {
+  CoreOptions options = Eager();
+  options.eviction_policy = "lru";
+  options.hot_max_replicas = 1;
+  CopyPool pool(options);
+  pool.AddNodes(1, 16 * kBlock);
+  pool.PutSealed("small", kBlockPayload);
+  pool.PutSealed("large", 15 * kBlockPayload);
+  pool.AddNodes(1, 1000 * kBlock);
+  for (int i = 0; i < 1000; ++i) pool.PutSealed(absl::StrCat("k", i), kBlockPayload);
+  // Of two neighbours one is used, so there are holes of one block at first.
+  for (int i = 0; i < 1000; i += 2) pool.Get(absl::StrCat("k", i));
+  ASSERT_EQ(pool.Status().totals.evicted, 0u);
+  for (int second = 0; second < 4; ++second) {
+    Read(pool, "small", 15);
+    Read(pool, "large", 15);
+    pool.Settle(absl::Seconds(1));
+  }
+  EXPECT_THAT(pool.Holders("small"), SizeIs(2));
+  EXPECT_THAT(pool.Holders("large"), SizeIs(1));
+  EXPECT_LE(pool.Status().totals.evicted, 20u);
+}
+
 TEST(Hot, TheOnlyReplicaThatCanBeReadStaysThoughItsNodeIsDrained) {
   CopyPool pool(Eager());
   pool.AddNodes(2, 10 * kBlock);

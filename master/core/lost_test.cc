@@ -1,5 +1,7 @@
 // Parts that nodes have found damaged.
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "master/core/lost_parts.h"
@@ -61,6 +63,66 @@ TEST(Lost, TheLastReplicaIsMissedWithItsReason) {
   pool.core.SealReport(pool.nodes[0]->id, pool.nodes[0]->session, parts, pool.now);
   EXPECT_FALSE(pool.Get("key").status.ok());
   EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
+// Its node may have been away for longer than any copy takes, or the copy failed for the damage.
+TEST(Lost, AWholeReplicaOnANodeThatIsAwayComesBack) {
+  for (const bool is_written_anew : {false, true}) {
+    CopyPool pool;
+    pool.AddNodes(2, 100 * kBlock);
+    const Grant grant = pool.PutSealed("key", 10, {.replicas = 2});
+    pool.Lose(*pool.nodes[1]);
+    Damage(pool, "key", "n0");
+    pool.Advance(absl::ZeroDuration());
+    EXPECT_FALSE(pool.Get("key").status.ok());
+    EXPECT_EQ(pool.core.Why("", "key", pool.now)->state, "damaged");
+    pool.Collect();
+    Generation newest = grant.generation;
+    if (is_written_anew) newest = pool.PutSealed("key", 10).generation;
+    pool.Connect(*pool.nodes[1]);
+    pool.Settle();
+    const LocateOutcome found = pool.Get("key");
+    ASSERT_THAT(found.status, IsOk());
+    EXPECT_EQ(found.location.generation, newest);
+    pool.ExpectReadable("key");
+    // What was owed to the node whose bytes were damaged is not owed by the other one.
+    EXPECT_THAT(pool.nodes[1]->Inventory(), testing::SizeIs(is_written_anew ? 0 : 1));
+  }
+}
+
+// As the target says it.
+absl::Status SourceFails(const CopyCommand& copy, absl::StatusCode code) {
+  return MakeError(code, ErrorReason::kChecksumMismatch, "damaged", {.node = copy.source.name});
+}
+
+TEST(Lost, WhatFailedForItsSourceIsReadFromAnother) {
+  CopyPool pool;
+  const auto key = [](int i) { return absl::StrCat("key", i); };
+  pool.AddNodes(3, 100 * kBlock);
+  for (int i = 0; i < 20; ++i) pool.PutSealed(key(i), kBlockPayload, {.replicas = 3});
+  pool.AddNodes(1, 100 * kBlock);
+  pool.Lose(*pool.nodes[2]);
+  std::map<std::string, std::string> bad;
+  while (bad.size() < 20) {
+    pool.Collect();
+    for (const CopyCommand& copy : std::exchange(pool.orders, {})) {
+      bad[copy.key] = copy.source.name;
+      pool.Answer(copy, SourceFails(copy, bad.size() % 2 == 0 ? absl::StatusCode::kDataLoss
+                                                              : absl::StatusCode::kNotFound));
+    }
+    pool.Advance(absl::Milliseconds(100));
+    pool.KeepAlive();
+  }
+  for (int second = 0; second < 8; ++second) {
+    pool.Collect();
+    for (const CopyCommand& copy : std::exchange(pool.orders, {})) {
+      EXPECT_NE(copy.source.name, bad[copy.key]);
+      pool.Answer(copy, pool.CarryOut(copy));
+    }
+    pool.Advance(absl::Seconds(1));
+    pool.KeepAlive();
+  }
+  EXPECT_EQ(pool.Ended(CopyEnd::kDone), 20u);
 }
 
 TEST(Lost, TheOtherPartsOfItAreForgotten) {

@@ -94,8 +94,8 @@ struct DrainStatus {
   uint64_t moved_bytes = 0;
   // Objects that could not move when they were last looked at, and why.
   uint64_t without_node = 0;  // no other node may have it: its replicas stand on all of them
-  uint64_t without_room = 0;  // all that others hold is hotter, leased or pinned
-  uint64_t unreadable = 0;    // its other replicas are away
+  uint64_t without_room = 0;  // what may be evicted for it leaves no hole of its size
+  uint64_t unreadable = 0;    // its replicas are away, or were found damaged
   uint64_t leased = 0;        // copied; the old replica stays until its lease has ended
 };
 struct NodeStatus {

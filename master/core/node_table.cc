@@ -19,6 +19,15 @@ bool NodeRecord::is_empty() const {
   return inventory_complete && !was_lost_full && parts.empty() && held_bytes() == 0;
 }
 
+NodeAddress NodeRecord::address() const {
+  return NodeAddress{.node = id,
+                     .name = description.name,
+                     .incarnation = description.incarnation,
+                     .host_id = description.host_id,
+                     .tcp_address = description.tcp_address,
+                     .shm_path = description.shm_path};
+}
+
 uint64_t NodeRecord::free_bytes() const {
   uint64_t bytes_free = 0;
   for (const NodeSegment& segment : segments) bytes_free += segment.allocator.free_bytes();

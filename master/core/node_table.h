@@ -102,6 +102,7 @@ struct NodeRecord {
   bool is_up() const { return state == NodeState::kUp; }
   bool is_usable() const { return is_up() && inventory_complete; }
   bool takes_grants() const { return is_usable() && !is_draining; }
+  NodeAddress address() const;
   // Of parts that are stored, or may become so.
   uint64_t held_bytes() const;
   // It is known to hold nothing, and did not come to that by being lost.

@@ -32,6 +32,8 @@ struct Obituary {
   bool covers_removal : 1 = false;  // dead_up_to counts a removal of the key, now or earlier
   // Nodes that may have a record of it owe to forget that, or the object is back and knows of them.
   bool is_settled : 1 = false;
+  // Nodes that were away have whole bytes of it: they are welcome back with them.
+  bool may_return : 1 = false;
 };
 static_assert(sizeof(Obituary) == 32);
 

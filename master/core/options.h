@@ -5,11 +5,16 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "common/types.h"
 
 namespace moonpool::master {
 
 // Ids of namespaces have 16 bits.
 inline constexpr uint32_t kMaxNamespaces = 0xffff;
+
+// Orders to copy that a node holds at a time. It refuses what is beyond.
+inline constexpr uint32_t kMostCopiesOfNode = 256;
+static_assert(kMostCopiesOfNode >= kMaxPartsPerReplica, "else some could never be copied");
 
 struct CoreOptions {
   // Behaviour.
@@ -33,8 +38,9 @@ struct CoreOptions {
   // Parts of striped objects from inventories wait this long for the parts that are missing.
   absl::Duration partial_timeout = absl::Seconds(60);
   // Copies between nodes: repair of lost replicas, drains, and more replicas of what is hot.
-  uint64_t copy_bandwidth = uint64_t{256} << 20;    // bytes per second that a node gives and takes
-  uint32_t copies_per_node = 64;                    // parts in flight that it gives and takes
+  uint64_t copy_bandwidth = uint64_t{256} << 20;  // bytes per second that a node gives and takes
+  // Parts in flight of a node, at most kMostCopiesOfNode; with the last copy it may be more.
+  uint32_t copies_per_node = 64;
   absl::Duration copy_timeout = absl::Seconds(10);  // and eight times what the bandwidth says
   absl::Duration copy_retry = absl::Seconds(5);     // after a failure, or when there was no room
   // An object that is read so often within a window gets another replica, up to so many more than

@@ -137,7 +137,7 @@ NodeIndex Placement::ChooseNode(absl::Span<const NodeIndex> candidates,
 CopyPlacement Placement::PlaceCopy(const CopyRequest& request) {
   uint64_t need = 0;
   for (const StoredPart& part : request.like) need += part.length;
-  CopyBar bar = CopyBar::kNoNode;
+  CopyPlacement to{.bar = CopyBar::kNoNode};
   for (const Domain domain : {Domain::kRack, Domain::kHost, Domain::kNode}) {
     Candidates ready;
     bool is_busy = false;
@@ -155,10 +155,10 @@ CopyPlacement Placement::PlaceCopy(const CopyRequest& request) {
     if (capacity < need) continue;
     if (auto placed = TakeLike(ready, request)) return {.placed = std::move(placed)};
     if (is_busy) return {.bar = CopyBar::kBusy};
-    bar = CopyBar::kNoRoom;
+    to = {.bar = CopyBar::kNoRoom, .too_full = std::move(ready)};
     if (!request.in_any_domain) break;
   }
-  return {.bar = bar};
+  return to;
 }
 
 std::optional<PlacedReplica> Placement::TakeLike(absl::Span<const NodeIndex> candidates,

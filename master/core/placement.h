@@ -48,7 +48,8 @@ struct CopyRequest {
 enum class CopyBar : uint8_t { kBusy, kNoNode, kNoRoom };
 struct CopyPlacement {
   std::optional<PlacedReplica> placed = {};
-  CopyBar bar = CopyBar::kNoRoom;  // why nothing is placed
+  CopyBar bar = CopyBar::kNoRoom;        // why nothing is placed
+  std::vector<NodeIndex> too_full = {};  // kNoRoom: those that would do if they had room
 };
 
 class Placement {

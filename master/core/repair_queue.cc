@@ -4,18 +4,48 @@
 
 namespace moonpool::master {
 
+const RepairQueue::Link* RepairQueue::Find(SlotIndex slot) const {
+  const size_t page = slot / kPageSlots;
+  if (page >= pages_.size() || pages_[page] == nullptr) return nullptr;
+  const Link& link = pages_[page]->links[slot % kPageSlots];
+  return link.is_here ? &link : nullptr;
+}
+
+RepairQueue::Link& RepairQueue::Place(SlotIndex slot, const Link& link) {
+  const size_t page = slot / kPageSlots;
+  if (page >= pages_.size()) pages_.resize(page + 1);
+  if (pages_[page] == nullptr) {
+    pages_[page] = std::make_unique<Page>();
+    ++used_pages_;
+  }
+  Link& at = At(slot);
+  if (!at.is_here) {
+    ++pages_[page]->used;
+    ++size_;
+  }
+  at = link;
+  at.is_here = true;
+  return at;
+}
+
+bool RepairQueue::IsOfDrain(SlotIndex slot) const {
+  const Link* const link = Find(slot);
+  return link != nullptr && (link->rank == kDrainHotRank || link->rank == kDrainColdRank);
+}
+
 RepairQueue::List& RepairQueue::ListOf(const Link& link) {
-  return IsAsleep(link) ? asleep_[link.rank] : lists_[link.rank];
+  const auto rank = static_cast<size_t>(link.rank);
+  return IsAsleep(link) ? asleep_[rank] : lists_[rank];
 }
 
 void RepairQueue::Append(SlotIndex slot, Link link) {
   List& list = ListOf(link);
   link.before = list.last;
   link.after = kNoSlot;
-  (list.last == kNoSlot ? list.first : links_.at(list.last).after) = slot;
+  (list.last == kNoSlot ? list.first : At(list.last).after) = slot;
   list.last = slot;
   ++list.size;
-  links_[slot] = link;
+  Place(slot, link);
 }
 
 void RepairQueue::Unlink(SlotIndex slot, const Link& link) {
@@ -24,15 +54,14 @@ void RepairQueue::Unlink(SlotIndex slot, const Link& link) {
     return;
   }
   List& list = ListOf(link);
-  (link.before == kNoSlot ? list.first : links_.at(link.before).after) = link.after;
-  (link.after == kNoSlot ? list.last : links_.at(link.after).before) = link.before;
+  (link.before == kNoSlot ? list.first : At(link.before).after) = link.after;
+  (link.after == kNoSlot ? list.last : At(link.after).before) = link.before;
   --list.size;
 }
 
 void RepairQueue::Add(SlotIndex slot, RepairRank rank) {
-  const auto known = links_.find(slot);
-  if (known != links_.end()) {
-    const Link link = known->second;
+  if (const Link* const known = Find(slot); known != nullptr) {
+    const Link link = *known;
     if (rank >= link.rank && !IsAsleep(link) && !IsWaiting(link)) return;
     Unlink(slot, link);
     rank = std::min(rank, link.rank);
@@ -50,17 +79,25 @@ std::optional<RepairQueue::Turn> RepairQueue::Take() {
   return std::nullopt;
 }
 
+void RepairQueue::PutBack(const Turn& turn) {
+  List& list = lists_[static_cast<size_t>(turn.rank)];
+  Place(turn.slot, Link{.after = list.first, .rank = turn.rank});
+  (list.first == kNoSlot ? list.last : At(list.first).before) = turn.slot;
+  list.first = turn.slot;
+  ++list.size;
+}
+
 void RepairQueue::Postpone(const Turn& turn, absl::Time until) {
-  links_[turn.slot] = Link{.rank = turn.rank, .until = until};
+  Place(turn.slot, Link{.until = until, .rank = turn.rank});
   waiting_.emplace(until, turn.slot);
 }
 
 void RepairQueue::PutToSleep(const Turn& turn) {
-  Append(turn.slot, Link{.rank = turn.rank, .sleeps_since = night_});
+  Append(turn.slot, Link{.sleeps_since = night_, .rank = turn.rank});
 }
 
 void RepairQueue::Delay(SlotIndex slot, absl::Time until) {
-  const Link link = links_.at(slot);
+  const Link link = At(slot);
   Unlink(slot, link);
   Postpone({slot, link.rank}, until);
 }
@@ -68,7 +105,7 @@ void RepairQueue::Delay(SlotIndex slot, absl::Time until) {
 void RepairQueue::Wake(absl::Time now, uint32_t most) {
   for (; most > 0 && !waiting_.empty() && waiting_.begin()->first <= now; --most) {
     const SlotIndex slot = waiting_.begin()->second;
-    const Link link = links_.at(slot);
+    const Link link = At(slot);
     Unlink(slot, link);
     Append(slot, Link{.rank = link.rank});
   }
@@ -80,18 +117,23 @@ void RepairQueue::WakeAll() {
     const List from = std::exchange(asleep_[rank], {});
     if (from.first == kNoSlot) continue;
     List& to = lists_[rank];
-    links_.at(from.first).before = to.last;
-    (to.last == kNoSlot ? to.first : links_.at(to.last).after) = from.first;
+    At(from.first).before = to.last;
+    (to.last == kNoSlot ? to.first : At(to.last).after) = from.first;
     to.last = from.last;
     to.size += from.size;
   }
 }
 
 void RepairQueue::Remove(SlotIndex slot) {
-  const auto known = links_.find(slot);
-  if (known == links_.end()) return;
-  Unlink(slot, known->second);
-  links_.erase(known);
+  const Link* const known = Find(slot);
+  if (known == nullptr) return;
+  Unlink(slot, *known);
+  std::unique_ptr<Page>& page = pages_[slot / kPageSlots];
+  At(slot).is_here = false;
+  --size_;
+  if (--page->used > 0) return;
+  page = nullptr;
+  --used_pages_;
 }
 
 }  // namespace moonpool::master

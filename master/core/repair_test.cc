@@ -355,36 +355,6 @@ TEST_F(RepairTest, AnEvictedObjectTakesItsCopyAlong) {
   EXPECT_FALSE(Node(2).Holds(copy.generation, copy.extent));
 }
 
-TEST_F(RepairTest, AFullPoolMakesRoomForWhatIsHotterThanItsColdest) {
-  pool.AddNodes(2, 10 * kBlock);
-  for (int i = 0; i < 5; ++i) pool.PutSealed(Key(i), kBlockPayload, kTwice);
-  pool.AddNodes(1, 10 * kBlock);
-  for (int i = 0; i < 20; ++i) pool.PutSealed(absl::StrCat("cold", i), kBlockPayload);
-  // Whatever the policy makes of it: these were used, and often.
-  for (int round = 0; round < 5; ++round) {
-    for (int i = 0; i < 5; ++i) pool.Get(Key(i));
-  }
-  pool.Lose(Node(1));
-  pool.Settle();
-  uint32_t whole = 0;
-  for (int i = 0; i < 5; ++i) whole += pool.Holders(Key(i)).size() == 2 ? 1 : 0;
-  EXPECT_EQ(whole, 5u);
-  EXPECT_GT(pool.Status().totals.evicted, 0u);
-}
-
-TEST_F(RepairTest, TheColdestObjectEvictsNothing) {
-  CopyPool lru({.eviction_policy = "lru"});
-  lru.AddNodes(2, 10 * kBlock);
-  lru.PutSealed("coldest", kBlockPayload, kTwice);
-  lru.AddNodes(1, 10 * kBlock);
-  for (int i = 0; i < 28; ++i) lru.PutSealed(Key(i), kBlockPayload);
-  const uint64_t before = lru.Status().totals.evicted;
-  lru.Lose(*lru.nodes[lru.Holders("coldest")[0] == "n0" ? 0 : 1]);
-  lru.Settle();
-  EXPECT_EQ(lru.Status().totals.evicted, before);
-  EXPECT_EQ(lru.Status().short_objects, 1u);
-}
-
 TEST_F(RepairTest, WhatComesBackAsWellIsMoreThanWished) {
   Fill(5);
   pool.Lose(Node(1));
@@ -458,6 +428,19 @@ TEST_F(RepairTest, TheNextMasterKnowsItOfWhatWasShortWhenTheLastOneDied) {
   next.AddNodes(1, 100 * kBlock);
   next.Settle();
   EXPECT_THAT(next.Holders("key"), SizeIs(2));
+}
+
+TEST_F(RepairTest, WhatTurnsOutToBeWholeWaitsForNothing) {
+  pool.AddNodes(3, 400 * kBlock);
+  for (int i = 0; i < 100; ++i) pool.PutSealed(Key(i), 10, {.replicas = 3});
+  CopyPool next({}, Term{8});
+  next.nodes = std::move(pool.nodes);
+  for (const auto& node : next.nodes) {
+    node->description.highest_term_seen = Term{7};
+    next.Connect(*node);
+  }
+  EXPECT_EQ(next.Status().short_objects, 0u);
+  EXPECT_EQ(next.Status().copies_waiting, 0u);
 }
 
 TEST_F(RepairTest, AYoungMasterWaitsForWhatIsOnItsWay) {

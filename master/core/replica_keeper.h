@@ -23,7 +23,9 @@
 #include "master/core/copy_pacer.h"
 #include "master/core/copy_table.h"
 #include "master/core/debt_table.h"
+#include "master/core/doubted_sources.h"
 #include "master/core/drain_table.h"
+#include "master/core/eviction_pauses.h"
 #include "master/core/heat.h"
 #include "master/core/hot_table.h"
 #include "master/core/node_commands.h"
@@ -106,7 +108,21 @@ class ReplicaKeeper {
     uint32_t staying_sure = 0;  // of them
   };
   // What a turn came to; where it waits for something, for what.
-  enum class Turned : uint8_t { kDone, kBusy, kNoNode, kNoRoom, kUnreadable, kLeased };
+  // kOutOfWork: it goes on in the next tick.
+  enum class Turned : uint8_t { kDone, kBusy, kOutOfWork, kNoNode, kNoRoom, kUnreadable, kLeased };
+  // Where a copy goes, or why it goes nowhere.
+  struct Destination {
+    std::optional<PlacedReplica> placed = {};
+    Turned came_to = Turned::kDone;
+  };
+  // What was evicted for one object's copy so far. It may take several ticks.
+  struct RoomSearch {
+    SlotIndex slot = kNoSlot;
+    Generation generation = {};
+    uint32_t evictions = 0;
+    uint64_t bytes = 0;
+    uint64_t bytes_there = 0;  // of them where the copy may go
+  };
 
   // --- core_repair.cc
   Stand Look(SlotIndex slot) const;
@@ -126,10 +142,16 @@ class ReplicaKeeper {
   Turned StartCopy(SlotIndex slot, const Stand& stand, absl::Time now, uint32_t* work);
   // nullptr: none is readable, or (`is_busy`) none may be read from now.
   const ReplicaView* Source(const Stand& stand, absl::Time now, bool* is_busy);
-  CopyPlacement Place(SlotIndex slot, const Stand& stand, const ReplicaView& source, absl::Time now,
-                      uint32_t* work);
+  Destination Place(SlotIndex slot, const Stand& stand, const ReplicaView& source, absl::Time now,
+                    uint32_t* work);
+  // Evicts what would go before the object, until a copy of it fits on one of these nodes. kNoRoom:
+  // it does not, whatever else may be evicted for it now.
+  Destination MakeRoom(SlotIndex slot, const CopyRequest& request, std::vector<NodeIndex> nodes,
+                       bool is_extra, uint32_t* work);
   void Command(const ReplicaCopy& copy, const ReplicaView& source, uint32_t replica_index);
   void Complete(SlotIndex slot);
+  // The copy failed for what its source has, or has not.
+  void DoubtSource(const ReplicaCopy& copy, const CopyPart& part, const absl::Status& status);
   void Cancel(SlotIndex slot, CopyEnd end, absl::Time rest_until = absl::InfinitePast());
 
   // --- core_hot.cc
@@ -149,6 +171,9 @@ class ReplicaKeeper {
   RepairQueue queue_;
   DrainTable drains_;
   std::vector<CopyCommand> commands_;
+  EvictionPauses pauses_;
+  DoubtedSources doubted_;
+  RoomSearch search_;
   uint64_t short_objects_ = 0;
   HotTable hot_;
   SlotIndex last_of_hot_ = kNoSlot;  // that was looked at for room

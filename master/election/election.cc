@@ -76,7 +76,7 @@ ElectionOutput Election::OnAnswer(uint64_t call, absl::StatusOr<EtcdAnswer> answ
 
 ElectionOutput Election::RaiseTerm(Term at_least, absl::Time now) {
   // A term beyond all terms is garbled, and is not followed.
-  const bool is_higher = at_least > std::max(term_, raise_to_) && at_least <= kElectionTermMax;
+  const bool is_higher = at_least > std::max(term_, raise_to_) && at_least <= kTermMax;
   if (state_ == ElectionState::kLeading && is_higher) {
     raise_to_ = at_least;
     should_look_ = true;

@@ -173,7 +173,7 @@ TEST_F(ElectionTest, ARaiseWhoseAnswerIsLostIsSeen) {
 }
 
 TEST_F(ElectionTest, ATermThatIsUsedUpIsAnErrorWithAWayOut) {
-  const std::string last = FormatTerm(kElectionTermMax);
+  const std::string last = FormatTerm(kTermMax);
   ASSERT_THAT(etcd_.Apply(EtcdTxn{.success = {EtcdPut{.key = "/t/term", .value = last}}}, now_),
               IsOk());
   Tick();

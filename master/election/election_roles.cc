@@ -81,7 +81,7 @@ void Election::OnView(const EtcdTxnResult& result, absl::Time now, ElectionOutpu
 
 void Election::Claim(absl::Time now, ElectionOutput& out) {
   const Term term{view_.term.value + 1};
-  if (term > kElectionTermMax) {
+  if (term > kTermMax) {
     Fail(MakeError(StatusCode::kOutOfRange, ErrorReason::kLimitReached,
                    absl::StrCat("no term is left after ", view_.term.value),
                    {.hint = absl::StrCat("somebody has written into ", options_.term_key(),

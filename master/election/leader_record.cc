@@ -61,8 +61,7 @@ absl::StatusOr<Term> ParseTerm(absl::string_view text) {
   // SimpleAtoi would take blanks and signs as well.
   const bool is_number = !text.empty() && text.size() <= 10 &&
                          text.find_first_not_of("0123456789") == absl::string_view::npos;
-  if (!is_number || !absl::SimpleAtoi(text, &term.value) || term.value == 0 ||
-      term > kElectionTermMax) {
+  if (!is_number || !absl::SimpleAtoi(text, &term.value) || term.value == 0 || term > kTermMax) {
     return Unreadable("term", text);
   }
   return term;

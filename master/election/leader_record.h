@@ -13,9 +13,6 @@
 
 namespace moonpool::master {
 
-// No election counts that far, and nodes believe in no greater one.
-inline constexpr Term kElectionTermMax{0xffff0000};
-
 struct LeaderRecord {
   Term term;
   uint64_t candidate = 0;  // which process: random, a new one with each start

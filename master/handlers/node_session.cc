@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
 #include "common/names.h"
+#include "common/rpc/extent_proto.h"
 #include "common/rpc/status_proto.h"
 #include "common/status_macros.h"
 #include "master/handlers/session_table.h"
@@ -16,8 +17,6 @@ namespace {
 
 constexpr int kMaxSegments = 1024;  // of one message; the core's own bound is lower
 constexpr uint64_t kMaxSegmentBytes = uint64_t{1} << 50;
-// Above it a term could not be raised often enough; no clock counts that far.
-constexpr uint32_t kMaxTerm = 0xffff0000;
 
 absl::Status CheckRegister(const v1::Register& message) {
   RETURN_IF_ERROR(CheckVersion(message.version()));
@@ -27,7 +26,7 @@ absl::Status CheckRegister(const v1::Register& message) {
   RETURN_IF_ERROR(CheckLength("tcp_address", message.tcp_address(), kMaxAddressBytes));
   RETURN_IF_ERROR(CheckLength("shm_path", message.shm_path(), kMaxAddressBytes));
   if (message.incarnation() == 0) return BadArgument("incarnation is 0");
-  if (message.highest_term_seen() > kMaxTerm) {
+  if (Term{message.highest_term_seen()} > kTermMax) {
     return BadArgument(absl::StrCat("no master has term ", message.highest_term_seen()));
   }
   if (message.segments_size() > kMaxSegments) {
@@ -65,7 +64,7 @@ SealedPart ToSealedPart(const v1::SealedPart& part) {
                     .name_space = part.namespace_(),
                     .key = part.key(),
                     .parent = part.parent(),
-                    .extent = FromProto(part.extent()),
+                    .extent = ExtentFromProto(part.extent()),
                     .object_bytes = part.object_bytes(),
                     .part_index = part.part_index(),
                     .part_count = part.part_count(),
@@ -191,7 +190,7 @@ void NodeSession::OnPartsLost(const v1::PartsLost& message, absl::Time now) {
   std::vector<LostPart> parts;
   parts.reserve(static_cast<size_t>(message.parts_size()));
   for (const v1::LostPart& part : message.parts()) {
-    parts.push_back({Generation{part.generation()}, FromProto(part.extent())});
+    parts.push_back({Generation{part.generation()}, ExtentFromProto(part.extent())});
   }
   core_.PartsLost(node_, session_, parts, now);
 }
@@ -229,7 +228,7 @@ std::vector<SealedPart> NodeSession::Screen(
 
 bool NodeSession::IsPlausible(const v1::SealedPart& part) const {
   const Generation generation{part.generation()};
-  if (generation.value == 0 || generation.term().value > kMaxTerm) return false;
+  if (generation.value == 0 || generation.term() > kTermMax) return false;
   if (part.key().empty() || part.key().size() > kMaxKeyBytes) return false;
   if (part.parent().size() > kMaxKeyBytes || part.namespace_().size() > kMaxNamespaceBytes) {
     return false;
@@ -240,7 +239,7 @@ bool NodeSession::IsPlausible(const v1::SealedPart& part) const {
     return false;
   }
 
-  const Extent extent = FromProto(part.extent());
+  const Extent extent = ExtentFromProto(part.extent());
   const auto segment = std::find_if(segments_.begin(), segments_.end(), [&](const Segment& known) {
     return known.segment == extent.segment;
   });

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "master/handlers/handlers_fixture.h"
 #include "master/meta/records.h"
 
@@ -191,6 +193,42 @@ TEST_F(SavingTest, ADrainIsAnsweredOnceItIsDurable) {
   Answer<v1::DrainNodeResponse> unknown;
   handlers.DrainNode(request, now, unknown.done());
   EXPECT_EQ(unknown.status.code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(SavingTest, WhatIsOlderMovesToANewNodeOnceTheNextMasterWouldTakeItFromThere) {
+  const auto join = [&](absl::string_view name) -> Node& {
+    Node& node = Open(name);
+    Send(node, RegisterMessage(name, 4 * kMiB));
+    EXPECT_TRUE(EndWrite());
+    v1::NodeMessage complete;
+    complete.mutable_inventory()->set_complete(true);
+    Send(node, complete);
+    return node;
+  };
+  Node& full = join("n1");
+  Put("a", 10);
+  Node& empty = join("n2");
+  v1::DrainNodeRequest request;
+  FillVersion(request.mutable_version());
+  request.set_name("n1");
+  Answer<v1::DrainNodeResponse> answer;
+  handlers.DrainNode(request, now, answer.done());
+  const auto is_copied_within = [&](int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      Advance(absl::Seconds(1));
+      v1::NodeMessage alive;
+      alive.mutable_heartbeat()->set_sequence(1);
+      Send(full, alive);
+      Send(empty, alive);
+    }
+    return std::any_of(empty.received.begin(), empty.received.end(), [](const auto& message) {
+      return message.has_command() && message.command().has_copy();
+    });
+  };
+  EXPECT_FALSE(is_copied_within(20));
+  while (EndWrite()) {
+  }
+  EXPECT_TRUE(is_copied_within(20));
 }
 
 // One of the two nodes of the registry is here.

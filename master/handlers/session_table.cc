@@ -49,9 +49,10 @@ void SessionTable::RegisterAnew(NodeId node, absl::Time now) {
   const auto it = by_node_.find(node);
   if (it == by_node_.end()) return;
   it->second->End(MakeError(absl::StatusCode::kAborted, ErrorReason::kLimitReached,
-                            "the node has more to forget than the master lists of one node",
+                            "the node has more to forget, or has lost more parts, than the master "
+                            "lists of one node",
                             {.hint = "it registers again, so that its inventory tells what there "
-                                     "is; raise limit.debts where this is frequent"}),
+                                     "is; where it has much to forget often, raise limit.debts"}),
                   /*may_drain=*/false, now);
 }
 

@@ -6,19 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
 #include "common/names.h"
+#include "common/rpc/extent_proto.h"
 #include "common/status_macros.h"
 #include "common/version.h"
 
 namespace moonpool::master {
-namespace {
-
-void ExtentToProto(const Extent& extent, v1::Extent* out) {
-  out->set_segment(extent.segment.value);
-  out->set_offset(extent.offset);
-  out->set_length(extent.length);
-}
-
-}  // namespace
 
 absl::Status BadArgument(absl::string_view message) {
   return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument, message);
@@ -95,12 +87,8 @@ KeyViews ViewsOf(const google::protobuf::RepeatedPtrField<std::string>& keys) {
   return KeyViews(keys.begin(), keys.end());
 }
 
-Extent FromProto(const v1::Extent& extent) {
-  return Extent{SegmentId{extent.segment()}, extent.offset(), extent.length()};
-}
-
 Part FromProto(const v1::Part& part) {
-  return Part{NodeId{part.node_id()}, FromProto(part.extent())};
+  return Part{NodeId{part.node_id()}, ExtentFromProto(part.extent())};
 }
 
 void PlaceWriter::Write(const Replicas& replicas,

@@ -56,7 +56,6 @@ class WireCaller {
 using KeyViews = absl::InlinedVector<absl::string_view, 64>;
 KeyViews ViewsOf(const google::protobuf::RepeatedPtrField<std::string>& keys);
 
-Extent FromProto(const v1::Extent& extent);
 Part FromProto(const v1::Part& part);
 
 // Fills one response: replicas, and the address of every node that they name, once each.

@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
+#include "absl/synchronization/mutex.h"
 #include "common/error.h"
 #include "common/status_macros.h"
+#include "common/steady_cond_var.h"
 
 namespace moonpool::master {
 namespace {
@@ -47,21 +49,27 @@ absl::StatusOr<BegunTerm> BeginTerm(MetaStore& store, Term at_least, const Clock
   BegunTerm begun{.term = {}, .left = DecodeRecords(records)};
   ASSIGN_OR_RETURN(begun.term, TermAfter(begun.left.state, at_least));
   struct Outcome {
-    absl::Status status;
-    absl::Notification is_known;
+    absl::Mutex mutex;
+    SteadyCondVar comes;
+    std::optional<absl::Status> status ABSL_GUARDED_BY(mutex);
   };
   // Shared: the store may still say it after the deadline.
   const auto outcome = std::make_shared<Outcome>();
   store.Write({EncodeChange(begun.term)}, [outcome](absl::Status status) {
+    absl::MutexLock lock(&outcome->mutex);
     outcome->status = std::move(status);
-    outcome->is_known.Notify();
+    outcome->comes.Signal();
   });
-  if (!outcome->is_known.WaitForNotificationWithTimeout(deadline - clock.Now())) {
+  absl::MutexLock lock(&outcome->mutex);
+  const auto is_known = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(outcome->mutex) {
+    return outcome->status.has_value();
+  };
+  if (!outcome->comes.Await(&outcome->mutex, deadline - clock.Now(), is_known)) {
     return MakeError(absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline,
                      "the meta store did not say in time that the new term is durable",
                      {.hint = "look at the disk of --meta-dir, or at etcd"});
   }
-  RETURN_IF_ERROR(outcome->status);
+  RETURN_IF_ERROR(*outcome->status);
   return begun;
 }
 

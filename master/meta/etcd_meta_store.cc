@@ -8,10 +8,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
+#include "absl/synchronization/mutex.h"
 #include "common/check.h"
 #include "common/error.h"
 #include "common/random.h"
+#include "common/steady_cond_var.h"
 
 namespace moonpool::master {
 namespace {
@@ -122,10 +123,17 @@ absl::StatusOr<EtcdAnswer> EtcdMetaStore::Ask(EtcdRequest request, absl::Time de
 void EtcdMetaStore::WaitToRetry(int attempt, absl::Time deadline) const {
   const absl::Duration backoff =
       std::min(kRetryMax, kRetryMin * (int64_t{1} << std::min(attempt, 10)));
-  absl::Notification cancelled;
-  const CancelCallback on_cancel = options_.cancel.OnCancel([&] { cancelled.Notify(); });
-  cancelled.WaitForNotificationWithTimeout(
-      std::clamp(deadline - clock_.Now(), absl::ZeroDuration(), backoff));
+  absl::Mutex mutex;
+  SteadyCondVar cancels;
+  bool is_cancelled = false;
+  const CancelCallback on_cancel = options_.cancel.OnCancel([&] {
+    absl::MutexLock lock(&mutex);
+    is_cancelled = true;
+    cancels.Signal();
+  });
+  absl::MutexLock lock(&mutex);
+  cancels.Await(&mutex, std::clamp(deadline - clock_.Now(), absl::ZeroDuration(), backoff),
+                [&] { return is_cancelled; });
 }
 
 // --- Reading.

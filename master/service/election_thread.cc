@@ -49,6 +49,7 @@ void ElectionThread::Stop() {
   {
     absl::MutexLock lock(&inbox_->mutex);
     inbox_->is_stopping = true;
+    inbox_->news.Signal();
   }
   thread_.join();
 }
@@ -88,7 +89,7 @@ void ElectionThread::SettleRaises() {
   for (Raise& raise : std::exchange(raises_, {})) {
     if (!leads) {
       std::move(raise.done)(ReignIsOver());
-    } else if (raise.at_least > kElectionTermMax) {
+    } else if (raise.at_least > kTermMax) {
       std::move(raise.done)(NoSuchTerm(raise.at_least));
     } else if (election_->term() >= raise.at_least) {
       std::move(raise.done)(absl::OkStatus());
@@ -107,7 +108,7 @@ ElectionThread::Mail ElectionThread::TakeMail(absl::Time until) {
     return !inbox_->answers.empty() || !inbox_->raises.empty() ||
            (inbox_->is_stopping && !knows_of_stop);
   };
-  inbox_->mutex.AwaitWithTimeout(absl::Condition(&is_due), wait);
+  inbox_->news.Await(&inbox_->mutex, wait, is_due);
   return {.answers = std::exchange(inbox_->answers, {}),
           .raises = std::exchange(inbox_->raises, {}),
           .is_stopping = inbox_->is_stopping};
@@ -124,6 +125,7 @@ void ElectionThread::CarryOut(ElectionOutput out) {
                [inbox = inbox_, id = call.id](absl::StatusOr<EtcdAnswer> answer) {
                  absl::MutexLock lock(&inbox->mutex);
                  inbox->answers.emplace_back(id, std::move(answer));
+                 inbox->news.Signal();
                });
   }
 }
@@ -141,6 +143,7 @@ void ElectionThread::RaiseTerm(Term at_least, RaiseDone done) {
     absl::MutexLock lock(&inbox_->mutex);
     if (!inbox_->is_closed) {
       inbox_->raises.push_back({.at_least = at_least, .done = std::move(done)});
+      inbox_->news.Signal();
       return;
     }
   }

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/clock.h"
+#include "common/steady_cond_var.h"
 #include "common/types.h"
 #include "master/election/election.h"
 #include "master/etcd/etcd.h"
@@ -69,6 +70,7 @@ class ElectionThread {
   // at most, and for the length of their timeouts those of a reign that has just been lost.
   struct Inbox {
     absl::Mutex mutex;
+    SteadyCondVar news;  // for all below
     std::vector<std::pair<uint64_t, absl::StatusOr<EtcdAnswer>>> answers ABSL_GUARDED_BY(mutex);
     // Bounded by who raises: a reign writes one batch of durable state at a time.
     std::vector<Raise> raises ABSL_GUARDED_BY(mutex);

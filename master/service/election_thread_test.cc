@@ -102,7 +102,7 @@ TEST_F(ElectionThreadTest, ATermThatCannotBeIsRefused) {
   EXPECT_THAT(Raise(Term{9}), is_stale) << "it follows";
   ASSERT_THAT(etcd_.Apply(EtcdTxn{.success = {EtcdDelete{"/t/leader"}}}), IsOk());
   ASSERT_TRUE(Await(Kind::kLeader).has_value());
-  EXPECT_THAT(Raise(Term{kElectionTermMax.value + 1}),
+  EXPECT_THAT(Raise(Term{kTermMax.value + 1}),
               Fails(absl::StatusCode::kOutOfRange, ErrorReason::kLimitReached));
   EXPECT_THAT(Raise(Term{1}), IsOk()) << "it is there already";
   thread_->Stop();

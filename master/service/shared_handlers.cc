@@ -84,7 +84,7 @@ SharedHandlers::ReignWork SharedHandlers::AwaitReignWork(Reign resting, absl::Ti
             .ended = reigns_.TakeEnded(),
             .is_over = is_work_over_};
     if (work.is_over || work.to_begin.has_value() || !work.ended.empty()) return work;
-    work_comes_.WaitWithTimeout(&mutex_, is_resting ? rest : absl::InfiniteDuration());
+    work_comes_.WaitFor(&mutex_, is_resting ? rest : absl::InfiniteDuration());
   }
 }
 
@@ -141,7 +141,7 @@ void SharedHandlers::RunTimer() {
     // A master that serves nobody has its metrics to look after.
     timer_due_ = std::min(reigns_.NextWakeup(), publish_at);
     const absl::Duration rest = std::max(timer_due_ - clock_.Now(), kShortestRest);
-    timer_wakes_.WaitWithTimeout(&mutex_, rest);
+    timer_wakes_.WaitFor(&mutex_, rest);
     timer_due_ = absl::InfinitePast();
     if (is_stopping_) return;
   }

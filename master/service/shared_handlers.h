@@ -28,6 +28,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "common/steady_cond_var.h"
 #include "master/election/leadership.h"
 #include "master/handlers/reigns.h"
 #include "master/service/meta_writer.h"
@@ -102,8 +103,8 @@ class SharedHandlers {
   Leadership leadership_;
   mutable absl::Mutex mutex_;
   // No conditions: each of the many who unlock would have to evaluate them.
-  absl::CondVar timer_wakes_;
-  absl::CondVar work_comes_;
+  SteadyCondVar timer_wakes_;
+  SteadyCondVar work_comes_;
   Reigns reigns_ ABSL_GUARDED_BY(mutex_);
   absl::InlinedVector<Action, 2> posted_ ABSL_GUARDED_BY(mutex_);
   absl::Time timer_due_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

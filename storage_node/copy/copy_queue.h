@@ -48,7 +48,8 @@ struct CopyResult {
   absl::Status status;
 };
 
-// Bounded: it holds at most `jobs_max` orders and results. Thread-safe; no call blocks.
+// Bounded: it holds at most `jobs_max` orders and results; the master counts on 256
+// (kMostCopiesOfNode). Thread-safe; no call blocks.
 class CopyQueue {
  public:
   explicit CopyQueue(size_t jobs_max = 256) : jobs_max_(jobs_max) {}

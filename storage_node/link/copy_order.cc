@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
+#include "common/rpc/extent_proto.h"
 #include "common/status_macros.h"
 #include "storage_node/link/sealed_part.h"
 #include "transport/ops.h"

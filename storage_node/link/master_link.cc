@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
 #include "common/guard.h"
+#include "common/rpc/extent_proto.h"
 #include "common/rpc/status_proto.h"
 #include "common/status_macros.h"
 #include "common/version.h"
@@ -26,8 +27,6 @@ constexpr absl::Duration kSessionTimeoutMax = absl::Minutes(10);
 constexpr int kHeartbeatsPerTimeoutMin = 2;
 constexpr absl::Duration kCopyTimeoutMax = absl::Minutes(10);
 constexpr uint32_t kPartsLostMinor = 3;
-// No clock counts that far: what names it is garbled, and would lock out every master to come.
-constexpr uint32_t kTermMax = 0xffff0000;
 
 absl::Duration FromWireMs(uint64_t ms, absl::Duration max) {
   return ms > static_cast<uint64_t>(absl::ToInt64Milliseconds(max))
@@ -187,7 +186,7 @@ absl::Status MasterLink::Check(const v1::Registered& registered) const {
                                   ", this node ", kWireMajor),
                      {.hint = "upgrade the older one"});
   }
-  if (registered.term() == 0 || registered.term() > kTermMax) {
+  if (registered.term() == 0 || Term{registered.term()} > kTermMax) {
     return BadMessage("a session without a possible term");
   }
   if (IsOlder(registered.term(), index_.newest_term())) {
@@ -235,7 +234,7 @@ void MasterLink::OnRegistered(const v1::Registered& registered, absl::Time now, 
 
 void MasterLink::OnCommand(const v1::Command& command, absl::Time now, LinkOutput& out) {
   if (!has_session()) return Drop(BadMessage("a command before the registration"), now, out);
-  if (command.term() > kTermMax) return Drop(BadMessage("an impossible term"), now, out);
+  if (Term{command.term()} > kTermMax) return Drop(BadMessage("an impossible term"), now, out);
   last_heard_ = now;  // acknowledgements may stand in line behind it
   metrics_.commands.Increment();
   const std::optional<absl::Status> status = Execute(command, now);
@@ -303,7 +302,7 @@ void MasterLink::RaiseTerm(Term term) {
 
 void MasterLink::OnHeartbeatAck(const v1::HeartbeatAck& ack, absl::Time now, LinkOutput& out) {
   if (!has_session()) return;
-  if (ack.term() > kTermMax) return Drop(BadMessage("an impossible term"), now, out);
+  if (Term{ack.term()} > kTermMax) return Drop(BadMessage("an impossible term"), now, out);
   if (Term{ack.term()} > term_) {  // raised by another node that had seen a higher one
     term_ = Term{ack.term()};
     RaiseTerm(term_);

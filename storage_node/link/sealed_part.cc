@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "common/rpc/extent_proto.h"
 #include "common/status_macros.h"
 
 namespace moonpool::storage_node {
@@ -28,16 +29,6 @@ void SealedPartToProto(const transport::SealRecord& record, v1::SealedPart* prot
   proto->set_part_count(record.part_count);
   proto->set_replica_index(record.replica_index);
   proto->set_replicas(record.replicas);
-}
-
-void ExtentToProto(const Extent& extent, v1::Extent* proto) {
-  proto->set_segment(extent.segment.value);
-  proto->set_offset(extent.offset);
-  proto->set_length(extent.length);
-}
-
-Extent ExtentFromProto(const v1::Extent& proto) {
-  return {SegmentId{proto.segment()}, proto.offset(), proto.length()};
 }
 
 absl::StatusOr<transport::SealRecord> SealRecordFromProto(const v1::SealedPart& proto) {

@@ -12,7 +12,4 @@ void SealedPartToProto(const transport::SealRecord& record, v1::SealedPart* prot
 // when it is no record that could be sealed.
 absl::StatusOr<transport::SealRecord> SealRecordFromProto(const v1::SealedPart& proto);
 
-Extent ExtentFromProto(const v1::Extent& proto);
-void ExtentToProto(const Extent& extent, v1::Extent* proto);
-
 }  // namespace moonpool::storage_node

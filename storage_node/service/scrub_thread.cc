@@ -22,7 +22,8 @@ void ScrubThread::Run() {
     const absl::Time next = scrubber_->Step(clock_.Now());
     const absl::Duration wait = std::max(next - clock_.Now(), absl::ZeroDuration());
     absl::MutexLock lock(&mutex_);
-    if (mutex_.AwaitWithTimeout(absl::Condition(&is_stopping_), wait)) return;
+    const auto is_over = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return is_stopping_; };
+    if (stops_.Await(&mutex_, wait, is_over)) return;
   }
 }
 
@@ -31,6 +32,7 @@ void ScrubThread::Stop() {
   {
     absl::MutexLock lock(&mutex_);
     is_stopping_ = true;
+    stops_.Signal();
   }
   thread_.join();
 }

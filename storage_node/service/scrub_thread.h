@@ -7,6 +7,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "common/clock.h"
+#include "common/steady_cond_var.h"
 #include "storage_node/scrub/scrubber.h"
 
 namespace moonpool::storage_node {
@@ -31,6 +32,7 @@ class ScrubThread {
   const Clock& clock_;
 
   absl::Mutex mutex_;
+  SteadyCondVar stops_;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::thread thread_;

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/steady_cond_var.h"
 #include "moonpool/v1/membership.pb.h"
 
 namespace moonpool::storage_node {
@@ -33,11 +34,13 @@ class StreamEvents {
   void Post(StreamEvent event) {
     absl::MutexLock lock(&mutex_);
     events_.push_back(std::move(event));
+    news_.Signal();
   }
   // Ends a Take without an event.
   void Wake() {
     absl::MutexLock lock(&mutex_);
     is_woken_ = true;
+    news_.Signal();
   }
   // Everything that was posted; waits for something at most `timeout`.
   std::vector<StreamEvent> Take(absl::Duration timeout) {
@@ -45,7 +48,7 @@ class StreamEvents {
     const auto is_due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return is_woken_ || !events_.empty();
     };
-    mutex_.AwaitWithTimeout(absl::Condition(&is_due), timeout);
+    news_.Await(&mutex_, timeout, is_due);
     is_woken_ = false;
     std::vector<StreamEvent> taken;
     taken.swap(events_);
@@ -54,6 +57,7 @@ class StreamEvents {
 
  private:
   absl::Mutex mutex_;
+  SteadyCondVar news_;
   std::vector<StreamEvent> events_ ABSL_GUARDED_BY(mutex_);
   bool is_woken_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -27,7 +27,6 @@
 namespace moonpool::storage_node {
 namespace {
 
-constexpr uint32_t kTermMax = 0xffff0000;  // as in the link
 constexpr size_t kPartsPerMessage = 3;
 constexpr size_t kSegments = 2;
 constexpr size_t kCopiesMax = 3;
@@ -73,7 +72,7 @@ class Scene {
       now_ = std::max(now_, link_.Tick(now_, /*has_room=*/true).wake_at);
     }
     Connected();
-    const Term term{std::min(pool_.index().newest_term().value + 1, kTermMax)};
+    const Term term{std::min(pool_.index().newest_term().value + 1, kTermMax.value)};
     v1::MasterMessage registered;
     registered.mutable_registered()->mutable_version()->set_major(kWireMajor);
     registered.mutable_registered()->set_term(term.value);
@@ -83,7 +82,7 @@ class Scene {
     while (link_.state() == LinkState::kUploading) Tick();
     MP_CHECK(reported_.size() == parts_.size(), "the inventory is not what is there");
     MP_CHECK(!copies_.has_waiting() && !copies_.has_results(), "copies outlive their session");
-    if (term.value == kTermMax) return;  // there is no later one to grant anything in
+    if (term == kTermMax) return;  // there is no later one to grant anything in
     const absl::Status status = Write(Generation::Of(term, 1), At(0, 192));
     MP_CHECK(status.ok(), "an honest writer is refused", status.ToString());
   }
@@ -112,7 +111,7 @@ class Scene {
       MP_CHECK(out.ask->registration.has_register_(), "asked without a word");
     }
     const Term newest = pool_.index().newest_term();
-    MP_CHECK(newest >= newest_seen_ && newest.value <= kTermMax, "an impossible term");
+    MP_CHECK(newest >= newest_seen_ && newest <= kTermMax, "an impossible term");
     MP_CHECK(link_.term() <= newest, "the session is ahead of the pool");
     newest_seen_ = newest;
   }
@@ -145,7 +144,7 @@ class Scene {
     if (!told.ParseFromString(message.SerializeAsString())) return;
     const bool is_obeyed = link_.state() >= LinkState::kUploading && told.command().has_free() &&
                            told.command().term() >= pool_.index().newest_term().value &&
-                           told.command().term() <= kTermMax;
+                           Term{told.command().term()} <= kTermMax;
     if (is_obeyed) {
       std::set<uint64_t> freed(told.command().free().generations().begin(),
                                told.command().free().generations().end());

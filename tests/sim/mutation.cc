@@ -32,6 +32,9 @@ constexpr int kWrongUsage = 2;
 // A run without a guard may never end. With all of them one takes a few seconds at most.
 constexpr unsigned kRunSecondsMax = 120;
 constexpr size_t kWhatShown = 150;
+// Whatever changes in the product or in the simulator changes what a seed comes to. Where the one
+// of the list does not show the absence any more, one of those behind it may.
+constexpr uint64_t kSeedsTried = 100;
 
 // One line of the list: without these guards this seed, or this unit test, fails.
 struct Mutation {
@@ -152,19 +155,40 @@ std::string Shortened(const std::string& what) {
   return line.substr(0, kWhatShown);
 }
 
-// Prints a row; true when it is caught, and only then.
-bool Check(const Mutation& mutation) {
-  const std::string with = RunApart([&] { return RunOne(mutation); });
-  const std::string without = RunApart([&] {
+struct Verdict {
+  std::string with;     // what is seen with the guard: nothing, if it is well
+  std::string without;  // and without it
+  bool is_caught() const { return with.empty() && !without.empty(); }
+};
+
+Verdict Try(const Mutation& mutation) {
+  Verdict verdict;
+  verdict.without = RunApart([&] {
     const WithoutGuards off(mutation.guards);
     return RunOne(mutation);
   });
-  const bool is_caught = with.empty() && !without.empty();
-  const char* const verdict = is_caught ? "caught" : with.empty() ? "NOT CAUGHT" : "FAILS WITH IT";
-  absl::PrintF("%-30s %-10s %s\n%42s%s\n", mutation.names, verdict, mutation.by(), "",
-               Shortened(with.empty() ? without : with));
+  if (!verdict.without.empty()) verdict.with = RunApart([&] { return RunOne(mutation); });
+  return verdict;
+}
+
+// Prints a row; true when it is caught.
+bool Check(const Mutation& mutation) {
+  Mutation tried = mutation;
+  Verdict verdict = Try(tried);
+  const uint64_t last = mutation.test.empty() ? mutation.seed + kSeedsTried : 0;
+  while (verdict.without.empty() && tried.seed < last) {
+    ++tried.seed;
+    verdict = Try(tried);
+  }
+  const bool has_moved = verdict.is_caught() && tried.seed != mutation.seed;
+  const char* const word = verdict.is_caught()    ? "caught"
+                           : verdict.with.empty() ? "NOT CAUGHT"
+                                                  : "FAILS WITH IT";
+  absl::PrintF("%-30s %-10s %s%s\n%42s%s\n", mutation.names, word, tried.by(),
+               has_moved ? absl::StrCat(", no more by ", mutation.by()) : "", "",
+               Shortened(verdict.with.empty() ? verdict.without : verdict.with));
   std::fflush(stdout);
-  return is_caught;
+  return verdict.is_caught();
 }
 
 int CheckAll(const std::string& path) {

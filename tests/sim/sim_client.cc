@@ -37,7 +37,9 @@ SimClient::SimClient(ClientWorld world, std::string host, uint64_t id, Random ra
       id_(id),
       random_(random),
       stub_(world.masters.NewStub(
-          host_, {.on_start = [this] { ++starts_; }, .on_sent = [this] { ++sent_; }})),
+          host_, {.on_start = [this] { ++starts_; },
+                  .on_sent = [this] { ++sent_; },
+                  .on_nonsense = [this](const std::string& what) { Report(what); }})),
       transport_(NewSimTransport(world.fabric, host_)),
       shared_memory_(NewSimSharedMemory(world.fabric, host_)),
       waiter_(NewSimWaiter(world.fabric)),

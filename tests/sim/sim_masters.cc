@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,6 +27,20 @@ absl::Status Unreached() {
 
 absl::Status NobodyLeads() {
   return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kNotLeader, "no master leads");
+}
+
+// Of one object: replicas share no node, or both would be lost at once. "" or what is wrong.
+template <typename Replicas>
+std::string CheckReplicas(const Replicas& replicas) {
+  std::set<uint32_t> taken;
+  for (const v1::Replica& replica : replicas) {
+    std::set<uint32_t> own;
+    for (const v1::Part& part : replica.parts()) own.insert(part.node_id());
+    for (const uint32_t node : own) {
+      if (!taken.insert(node).second) return absl::StrCat("two replicas are on node ", node);
+    }
+  }
+  return "";
 }
 
 bool IsEndOfCall(const absl::Status& status) {
@@ -123,8 +138,13 @@ class SimStub final : public client::MasterStub {
   absl::StatusOr<v1::StartPutsResponse> StartPuts(const v1::StartPutsRequest& request,
                                                   const CallContext& context) override {
     events_.on_start();
-    return Call<v1::StartPutsRequest, v1::StartPutsResponse>(request, context,
-                                                             &master::Handlers::StartPuts);
+    auto answer = Call<v1::StartPutsRequest, v1::StartPutsResponse>(request, context,
+                                                                    &master::Handlers::StartPuts);
+    if (!answer.ok()) return answer;
+    for (const v1::PutResult& result : answer->results()) {
+      events_.on_nonsense(CheckReplicas(result.grant().replicas()));
+    }
+    return answer;
   }
   absl::StatusOr<v1::CommitPutsResponse> CommitPuts(const v1::CommitPutsRequest& request,
                                                     const CallContext& context) override {
@@ -138,12 +158,23 @@ class SimStub final : public client::MasterStub {
   }
   absl::StatusOr<v1::LocateResponse> Locate(const v1::LocateRequest& request,
                                             const CallContext& context) override {
-    return Call<v1::LocateRequest, v1::LocateResponse>(request, context, &master::Handlers::Locate);
+    auto answer =
+        Call<v1::LocateRequest, v1::LocateResponse>(request, context, &master::Handlers::Locate);
+    if (!answer.ok()) return answer;
+    for (const v1::LocateResult& result : answer->results()) {
+      events_.on_nonsense(CheckReplicas(result.location().replicas()));
+    }
+    return answer;
   }
   absl::StatusOr<v1::MatchPrefixResponse> MatchPrefix(const v1::MatchPrefixRequest& request,
                                                       const CallContext& context) override {
-    return Call<v1::MatchPrefixRequest, v1::MatchPrefixResponse>(request, context,
-                                                                 &master::Handlers::MatchPrefix);
+    auto answer = Call<v1::MatchPrefixRequest, v1::MatchPrefixResponse>(
+        request, context, &master::Handlers::MatchPrefix);
+    if (!answer.ok()) return answer;
+    for (const v1::Location& location : answer->locations()) {
+      events_.on_nonsense(CheckReplicas(location.replicas()));
+    }
+    return answer;
   }
   absl::StatusOr<v1::ExistsResponse> Exists(const v1::ExistsRequest& request,
                                             const CallContext& context) override {

@@ -32,6 +32,8 @@ class SimMasters {
   struct StubEvents {
     std::function<void()> on_start;
     std::function<void()> on_sent;
+    // A master has said what none may say.
+    std::function<void(const std::string&)> on_nonsense;
   };
   std::unique_ptr<client::MasterStub> NewStub(const std::string& host, StubEvents events);
 

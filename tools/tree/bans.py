@@ -13,6 +13,11 @@ NOT_DETERMINISTIC_CODE = re.compile(
     r"\b(absl::Now|absl::SleepFor|\w+_clock::now|SteadyClock|std::random_device|std::this_thread"
     r"|clock_gettime|gettimeofday|absl::BitGen)\b|\b(rand|srand|usleep|sleep|time)\s*\(")
 
+# The wall clock jumps. absl's timed waits end by it, too: SteadyCondVar has those that do not.
+WALL_CLOCK = re.compile(
+    r"\b(absl::Now|system_clock|(GPR_)?CLOCK_REALTIME|gettimeofday|absl::CondVar"
+    r"|(Await|Wait|WaitForNotification)With(Timeout|Deadline))\b")
+
 SLEEP = re.compile(r"\b(sleep_for|sleep_until|SleepFor|nanosleep)\b|\bu?sleep\s*\(|\btime\.sleep\b")
 EXCEPTION = re.compile(r"\bthrow\b|\btry\s*\{|\bcatch\s*\(")
 GETENV = re.compile(r"\b(secure_)?getenv\b")
@@ -35,10 +40,12 @@ def check_includes(file, is_deterministic, hidden):
                 yield number, f"<{text}>: only {', '.join(owners)} includes {prefix}; use it instead"
 
 
-def check_code(file, is_deterministic, may_getenv, may_catch):
+def check_code(file, is_deterministic, may_getenv, may_catch, may_read_wall_clock):
     for number, line in enumerate(file.code, 1):
         if is_deterministic and NOT_DETERMINISTIC_CODE.search(line):
             yield number, "time, randomness or a thread in a deterministic folder; have it injected"
+        elif WALL_CLOCK.search(line) and not file.is_test and file.path not in may_read_wall_clock:
+            yield number, "the wall clock jumps; take a Clock, or wait with a SteadyCondVar"
         if EXCEPTION.search(line) and file.path not in may_catch:
             yield number, "no exceptions in our code; return a Status"
         if GETENV.search(line) and file.path not in may_getenv:
@@ -49,7 +56,7 @@ def check_code(file, is_deterministic, may_getenv, may_catch):
             yield number, "using namespace in a header"
 
 
-def check(files, deterministic, hidden, may_getenv, may_catch):
+def check(files, deterministic, hidden, may_getenv, may_catch, may_read_wall_clock):
     findings = []
     for file in files:
         found = []
@@ -58,7 +65,7 @@ def check(files, deterministic, hidden, may_getenv, may_catch):
             in_set = any((file.folder + "/").startswith(folder + "/") for folder in deterministic)
             is_deterministic = in_set and not file.is_test
             found += check_includes(file, is_deterministic, hidden)
-            found += check_code(file, is_deterministic, may_getenv, may_catch)
+            found += check_code(file, is_deterministic, may_getenv, may_catch, may_read_wall_clock)
             if file.path.endswith(".h") and "#pragma once" not in file.lines:
                 found.append((1, "a header starts with #pragma once"))
         for number, line in enumerate(file.lines, 1):
