@@ -1,13 +1,13 @@
 # Thin names for what cmake --preset, ctest --preset and the scripts in tools/ do.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz tidy dev release asan tsan clang shared clean
+.PHONY: help setup demo test check format fuzz tidy dev release asan tsan clang shared mutation clean
 
 help:
 	@echo 'make demo     install what is missing, build the programs, run a three-node pool'
 	@echo 'make test     install what is missing, build, run the tests'
 	@echo 'make check    all that is checked before a change lands (sanitizers, clang, fuzz, format)'
 	@echo 'make dev      build with tests into build/dev; release: optimised programs'
-	@echo '              asan, tsan, clang, shared: the other presets, built only'
+	@echo '              asan, tsan, clang, shared, mutation: the other presets, built only'
 	@echo 'make fuzz     run every fuzzer for a minute (SECONDS=n for longer)'
 	@echo 'make format   clang-format on every tracked file; tidy: clang-tidy on the last change'
 	@echo 'make setup    install what the build and the tests need; clean: remove build/'
@@ -30,7 +30,7 @@ check:
 	@tools/setup.sh build test check
 	@tools/check.sh
 
-dev release asan tsan clang shared:
+dev release asan tsan clang shared mutation:
 	@cmake --preset $@ --log-level=WARNING
 	@cmake --build --preset $@
 

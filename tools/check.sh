@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # What is checked before a change lands, beyond `make test`. Runs every stage, then says which
 # failed and what each took.
-#   tools/check.sh [stage ...]     stages: format asan tsan clang shared sim
+#   tools/check.sh [stage ...]     stages: format shared mutation asan tsan clang sim
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=(format shared asan tsan clang sim)
+[ ${#stages[@]} -gt 0 ] || stages=(format shared mutation asan tsan clang sim)
 
 build() {
   cmake --preset "$1" --log-level=WARNING "${@:2}" && cmake --build --preset "$1" -- --quiet
@@ -19,6 +19,12 @@ check_format() {
 # Shared libraries: something used but not linked fails here and nowhere else. Nothing is compiled
 # twice: the objects are those of the dev build, from the compiler cache.
 check_shared() { build shared; }
+
+# Without each guard of the product a seed of the simulator fails, or a unit test. Most objects are
+# those of the dev build here, too.
+check_mutation() {
+  build mutation && build/mutation/bin/moonpool-sim --mutations tests/sim/mutations.txt
+}
 
 check_asan() { build asan && ctest --preset asan; }
 

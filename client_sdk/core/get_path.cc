@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client_sdk/core/pieces.h"
 #include "common/error.h"
+#include "common/guard.h"
 
 namespace moonpool::client {
 namespace {
@@ -298,6 +299,7 @@ void GetCall::Finish(Item& item, absl::StatusOr<size_t> result) {
 
 absl::Status CheckHeader(const transport::PartHeader& header, const Location& location,
                          size_t replica, size_t part, uint64_t key_fingerprint) {
+  if (!GuardIsOn(Guard::kReadIdentity)) return absl::OkStatus();
   const ReplicaPlaces& places = location.replicas()[replica];
   if (header.generation == location.generation() &&
       header.payload_bytes == places.parts[part].extent.payload_bytes() &&

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "common/guard.h"
 #include "master/core/core.h"
 #include "master/core/core_state.h"
 
@@ -133,7 +134,7 @@ void CoreState::BelieveNodes() {
 }
 
 ChangeNumber CoreState::Entomb(NamespaceId name_space, absl::string_view key, RemoveTicket caller) {
-  if (!keeps_state) return 0;
+  if (!keeps_state || !GuardIsOn(Guard::kDurableRemoval)) return 0;
   const Generation newest = Generation::Of(term, counter);
   RemoveTicket durable = tombstones.DurableOf(name_space, key);
   const bool is_first = durable == RemoveTicket{};

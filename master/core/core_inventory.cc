@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/guard.h"
 #include "common/names.h"
 #include "master/core/core.h"
 #include "master/core/core_state.h"
@@ -89,7 +90,9 @@ void Core::InventoryComplete(NodeId node, SessionId session, absl::Time now) {
 }
 
 void CoreState::Report(const ReportedPart& part) {
-  if (!IsPlausible(*part.sealed, nodes[part.node])) return;
+  NodeRecord& node = nodes[part.node];
+  if (!IsPlausible(*part.sealed, node)) return;
+  if (node.unproven != nullptr) node.unproven->Prove(ToStored(part));
   TakeUp(part);
   RestIfHeld(ToStored(part), part.sealed->generation);
 }
@@ -137,7 +140,6 @@ void CoreState::TakeUp(const ReportedPart& reported) {
       is_known = is_known || SamePlace(stored, ToStored(part));
     });
     if (is_known) NoteSeen(slot, ToStored(part));
-    if (is_known && node.unproven != nullptr) node.unproven->Prove(ToStored(part));
     if (objects[slot].state == ObjectState::kGranted) {
       // Of a replica that the grant has lost, since its node was away.
       is_known ? ReportOfGrant(slot, part) : Disown(slot, part.node);
@@ -180,7 +182,7 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
   const Generation generation = part.sealed->generation;
   const RemoveTicket removal =
       tombstones.FirstCovering(part.name_space, part.sealed->key, generation);
-  if (removal != RemoveTicket{}) {
+  if (removal != RemoveTicket{} && GuardIsOn(Guard::kTombstone)) {
     Tombstone& stone = *tombstones.Find(removal);
     const bool is_still_leased =
         part.now < stone.holders_told_at && generation == stone.held_generation;
@@ -202,29 +204,32 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
     return true;
   }
   // Dead at this node, and on its way out, though there may be a replica elsewhere that lives.
-  if (debts.IsOwed(nodes[part.node].id, {part.key_hash, generation})) return true;
+  const bool is_owed = debts.IsOwed(nodes[part.node].id, {part.key_hash, generation});
+  if (GuardIsOn(Guard::kDebt) && is_owed) return true;
   const bool is_live = slot != kNoSlot && objects[slot].state == ObjectState::kLive;
   const auto unwanted = [&] {
     Owe(part.node, {part.key_hash, generation});
     return true;
   };
+  const bool is_given_up = GuardIsOn(Guard::kGivenUp) && generation <= nodes[part.node].given_up_to;
   if (is_live && objects[slot].generation == generation) {
     // Another replica. Perhaps of a copy that was given up: with its claim it will be forgotten. Or
     // of a node that is not believed: the next master would not take it.
-    const bool is_given_up = generation <= nodes[part.node].given_up_to ||
-                             debts.IsNewerOwed(nodes[part.node].id, {part.key_hash, generation});
-    return is_given_up && unwanted();
+    const bool is_copy_owed = debts.IsNewerOwed(nodes[part.node].id, {part.key_hash, generation});
+    return (is_copy_owed || is_given_up) && unwanted();
   }
   // Granted by this core and not open any more: its writer was told that it is aborted.
-  if (!part.is_inventory && generation.term() >= own_since) return unwanted();
-  if (is_live && objects[slot].generation > generation) return unwanted();
+  const bool is_own = generation.term() >= own_since;
+  if (GuardIsOn(Guard::kUnproved) && !part.is_inventory && is_own) return unwanted();
+  const bool is_older = is_live && objects[slot].generation > generation;
+  if (GuardIsOn(Guard::kHighestWins) && is_older) return unwanted();
   // Also where it would complete what others have brought.
-  if (generation <= nodes[part.node].given_up_to) return unwanted();
+  if (is_given_up) return unwanted();
   const std::optional<Obituary> obituary = obituaries.Find(part.key_hash);
   const bool is_last = obituary.has_value() && generation == obituary->generation;
   const bool is_dead = obituary.has_value() &&
                        (generation <= obituary->dead_up_to || (is_last && !obituary->may_return));
-  if (is_dead) return unwanted();
+  if (GuardIsOn(Guard::kObituary) && is_dead) return unwanted();
   // Others wait for it.
   if (partials.Find({part.key_hash, generation}) != nullptr) return false;
   // What was lost with its node may return with it: nothing was granted there meanwhile.
@@ -232,8 +237,7 @@ bool CoreState::IsUnwanted(SlotIndex slot, const ReportedPart& part) {
   // For all else the memory of deaths proves nothing, since it is bounded. What a node has and this
   // master granted, or has met there, was given up; the rest is of older masters, and may have been
   // removed when the memory does not reach back.
-  const bool is_own = generation.term() >= own_since;
-  const bool was_given_up = is_own || nodes[part.node].is_met;
+  const bool was_given_up = GuardIsOn(Guard::kUnproved) && (is_own || nodes[part.node].is_met);
   const bool may_be_removed = generation <= obituaries.forgotten_removals();
   return (was_given_up || may_be_removed) && unwanted();
 }

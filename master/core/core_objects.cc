@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/check.h"
+#include "common/guard.h"
 #include "master/core/core_state.h"
 
 namespace moonpool::master {
@@ -17,7 +18,8 @@ bool HasChildren(const ObjectSlot& object) {
 }
 
 bool IsEvictable(const ObjectSlot& object) {
-  return !HasChildren(object) && !object.is_leased && !object.is_parked;
+  const bool is_held = GuardIsOn(Guard::kLease) && object.is_leased;
+  return !HasChildren(object) && !is_held && !object.is_parked;
 }
 
 }  // namespace
@@ -342,7 +344,8 @@ absl::Duration CoreState::TakeoverHold(absl::Time now) const {
 
 absl::Time CoreState::ProtectedUntil(SlotIndex slot) const {
   const absl::Time held = HeldUntil(slot);
-  return objects[slot].is_leased ? std::max(held, leases.Find(slot)->until) : held;
+  if (!GuardIsOn(Guard::kLease) || !objects[slot].is_leased) return held;
+  return std::max(held, leases.Find(slot)->until);
 }
 
 Replicas CoreState::ReplicasOf(SlotIndex slot, bool only_up) const {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "common/error.h"
+#include "common/guard.h"
 #include "common/human_duration.h"
 #include "common/status_macros.h"
 #include "master/core/core.h"
@@ -46,7 +47,7 @@ void CoreState::Observe(absl::Time now) {
   last_now = now;
   if (started != absl::InfiniteFuture()) return;
   started = now;
-  hold_until = now + options.takeover_hold;
+  if (GuardIsOn(Guard::kTakeover)) hold_until = now + options.takeover_hold;
 }
 
 uint32_t CoreState::Centiseconds(absl::Time when) const {

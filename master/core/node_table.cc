@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/check.h"
+#include "common/guard.h"
 
 namespace moonpool::master {
 
@@ -155,7 +156,9 @@ void NodeTable::Refresh() {
     capacity_bytes_ += record->capacity_bytes();
     if (record->is_up()) ++up_count_;
     if (record->is_up() && !record->inventory_complete) ++incomplete_count_;
-    if (!record->takes_grants()) continue;
+    const bool is_early =
+        !GuardIsOn(Guard::kInventoryFirst) && record->is_up() && !record->is_draining;
+    if (!record->takes_grants() && !is_early) continue;
     usable_.push_back(record->index);
     if (record->host != 0) usable_by_host_[record->host].push_back(record->index);
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "common/error.h"
+#include "common/guard.h"
 
 namespace moonpool::master {
 namespace {
@@ -32,6 +33,10 @@ bool IsFree(const std::unique_ptr<ReignState>& state) {
 }
 
 }  // namespace
+
+bool MayAnswer(const Leadership& leadership, Reign reign, absl::Time now) {
+  return !GuardIsOn(Guard::kAnswerInReign) || leadership.ReignAt(now) == reign;
+}
 
 // --- Reigns come and go.
 

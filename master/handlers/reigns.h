@@ -7,7 +7,7 @@
 //
 //   ASSIGN_OR_RETURN(Admission in, reigns.Admit(now));             // a request is taken
 //   in.handlers->Locate(request, now, done);
-//   if (leadership.ReignAt(now) != in.reign) status = reigns.Refusal();   // it is answered
+//   if (!MayAnswer(leadership, in.reign, now)) status = reigns.Refusal();   // it is answered
 //
 // A reign has a core, its handlers and a store of its own, and the next one begins with fresh ones.
 // When it ends its calls and sessions end with NOT_LEADER. Its handlers stay for as long as a
@@ -57,6 +57,10 @@ struct ReignState {
   Handlers handlers;
   bool is_writing = false;
 };
+
+// The last look before an answer of something that was taken in this reign. Without a lock, for any
+// thread.
+bool MayAnswer(const Leadership& leadership, Reign reign, absl::Time now);
 
 class Reigns {
  public:

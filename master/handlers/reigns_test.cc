@@ -310,6 +310,16 @@ TEST_F(ReignsTest, WithoutALeaseNobodyIsAdmittedAndWithItTheSameReignGoesOn) {
   EXPECT_EQ(reigns.Admit(now)->handlers, handlers);
 }
 
+TEST_F(ReignsTest, WhatWasTakenInAReignIsAnsweredInItAndNotAfterIt) {
+  Lead(Reign{5}, Term{2});
+  EXPECT_TRUE(MayAnswer(leadership, Reign{5}, now));
+  EXPECT_FALSE(MayAnswer(leadership, Reign{5}, now + kLease)) << "its lease has ended";
+  Lose();
+  Lead(Reign{9}, Term{4});
+  EXPECT_FALSE(MayAnswer(leadership, Reign{5}, now)) << "another reign goes on";
+  EXPECT_TRUE(MayAnswer(leadership, Reign{9}, now));
+}
+
 TEST_F(ReignsTest, InAShortSilenceNodesAreToldOfItAndNoMore) {
   Lead(Reign{5}, Term{2});
   Stream& node = Join("n1");

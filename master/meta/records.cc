@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "common/guard.h"
 
 namespace moonpool::master {
 namespace {
@@ -193,7 +194,10 @@ DecodedState DecodeRecords(absl::Span<const MetaRecord> records) {
     switch (ReadRecord(record, decoded.state)) {
       case Verdict::kGood: break;
       case Verdict::kUnknown: ++decoded.unknown; break;
-      case Verdict::kBroken: decoded.quarantined.push_back(record.key); break;
+      case Verdict::kBroken:
+        decoded.quarantined.push_back(record.key);
+        if (!GuardIsOn(Guard::kRecordQuarantine)) return decoded;
+        break;
     }
   }
   return decoded;

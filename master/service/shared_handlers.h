@@ -56,7 +56,9 @@ class SharedHandlers {
   // What the election writes, and whoever answers reads, without the lock (R10).
   Leadership& leadership() { return leadership_; }
   const Leadership& leadership() const { return leadership_; }
-  bool IsReignAt(Reign reign, absl::Time now) const { return leadership_.ReignAt(now) == reign; }
+  bool MayAnswer(Reign reign, absl::Time now) const {
+    return master::MayAnswer(leadership_, reign, now);
+  }
 
   void CountRefusal() { metrics_.role.refusals.Increment(); }
 

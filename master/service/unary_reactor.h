@@ -80,7 +80,7 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
   void Answer() {
     // The last look before the wire. What slips through behind it is harmless: a lease counts from
     // when its client asked, and what was committed is in the journals of nodes.
-    if (reign_ != Reign{} && !handlers_.IsReignAt(reign_, clock_.Now())) {
+    if (reign_ != Reign{} && !handlers_.MayAnswer(reign_, clock_.Now())) {
       handlers_.Run([this](Reigns& reigns, absl::Time) { status_ = reigns.Refusal(); });
     }
     if (ReasonOf(status_) == ErrorReason::kNotLeader) handlers_.CountRefusal();

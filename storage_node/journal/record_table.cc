@@ -10,6 +10,7 @@
 #include "common/check.h"
 #include "common/checksum.h"
 #include "common/error.h"
+#include "common/guard.h"
 #include "common/status_macros.h"
 
 namespace moonpool::storage_node {
@@ -137,6 +138,7 @@ void RecordTable::Scan() {
     if (!IsWhole(cell, head, text, &cells) || !take_all(cells)) {
       ++damaged_;
       StoreWord(cell, 0);
+      if (!GuardIsOn(Guard::kRecordQuarantine)) found_.clear();
       continue;
     }
     found_.push_back(JournalEntry{cell});
@@ -169,9 +171,11 @@ bool RecordTable::IsWhole(Cell cell, HeadBody& head, std::string& text,
   const CellKind kind = KindOf(word);
   head = LoadHead(cell);
   text.clear();
-  if (kind == CellKind::kTaken) return word == HeadWord(kind, head, text);
-  return kind == CellKind::kSealed && head.text_bytes() <= kTextBytesMax &&
-         ReadText(head, text, cells) && word == HeadWord(kind, head, text);
+  const bool is_readable = kind == CellKind::kTaken ||
+                           (kind == CellKind::kSealed && head.text_bytes() <= kTextBytesMax &&
+                            ReadText(head, text, cells));
+  if (!is_readable || !GuardIsOn(Guard::kJournalChecksum)) return is_readable;
+  return word == HeadWord(kind, head, text);
 }
 
 std::optional<TableRecord> RecordTable::Read(JournalEntry entry) const {

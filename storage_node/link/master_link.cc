@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
+#include "common/guard.h"
 #include "common/rpc/extent_proto.h"
 #include "common/rpc/status_proto.h"
 #include "common/status_macros.h"
@@ -42,6 +43,9 @@ absl::Status TimedOut(absl::string_view what, absl::Duration after) {
   return MakeError(StatusCode::kUnavailable, ErrorReason::kPeerUnreachable,
                    absl::StrCat(what, " within ", absl::FormatDuration(after)));
 }
+
+// What a master of that term says is not for this node any more.
+bool IsOlder(uint32_t term, Term newest) { return GuardIsOn(Guard::kTerm) && term < newest.value; }
 
 absl::Status OlderTerm(uint32_t term, Term newest) {
   return MakeError(StatusCode::kFailedPrecondition, ErrorReason::kStaleTerm,
@@ -185,7 +189,7 @@ absl::Status MasterLink::Check(const v1::Registered& registered) const {
   if (registered.term() == 0 || Term{registered.term()} > kTermMax) {
     return BadMessage("a session without a possible term");
   }
-  if (registered.term() < index_.newest_term().value) {
+  if (IsOlder(registered.term(), index_.newest_term())) {
     return OlderTerm(registered.term(), index_.newest_term());
   }
   if (Generation{registered.newest_generation()}.term() > Term{registered.term()}) {
@@ -241,7 +245,7 @@ void MasterLink::OnCommand(const v1::Command& command, absl::Time now, LinkOutpu
 }
 
 std::optional<absl::Status> MasterLink::Execute(const v1::Command& command, absl::Time now) {
-  if (command.term() < index_.newest_term().value) {
+  if (IsOlder(command.term(), index_.newest_term())) {
     metrics_.refused_commands.Increment();
     return OlderTerm(command.term(), index_.newest_term());
   }

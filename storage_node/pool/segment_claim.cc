@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include "common/check.h"
+#include "common/guard.h"
 #include "storage_node/pool/segment_index.h"
 
 namespace moonpool::storage_node {
@@ -22,7 +23,9 @@ bool SegmentClaim::BeginStep() {
   uint32_t state = 0;
   if (state_.compare_exchange_strong(state, kStepping, std::memory_order_acquire)) return true;
   MP_CHECK((state & kStepping) == 0, "a step of this claim is running already", generation_.value);
-  return false;
+  if (GuardIsOn(Guard::kRevokedStep)) return false;
+  state_.fetch_or(kStepping, std::memory_order_acquire);
+  return true;
 }
 
 void SegmentClaim::EndStep() { state_.fetch_and(~kStepping, std::memory_order_release); }

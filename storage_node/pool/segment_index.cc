@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "common/error.h"
+#include "common/guard.h"
 #include "common/status_macros.h"
 #include "transport/part_header.h"
 
@@ -64,7 +65,7 @@ absl::Status SegmentIndex::CheckExtent(const Extent& extent) const {
 // Read under the lock: an inventory that starts after the term was raised misses no older seal.
 absl::Status SegmentIndex::CheckTerm(Generation generation) const {
   const Term newest{shared_.newest_term.load(std::memory_order_acquire)};
-  if (generation.term() >= newest) return absl::OkStatus();
+  if (!GuardIsOn(Guard::kTerm) || generation.term() >= newest) return absl::OkStatus();
   return MakeError(
       StatusCode::kFailedPrecondition, ErrorReason::kStaleTerm,
       absl::StrCat("generation ", ToString(generation), " was granted before term ", newest.value),
@@ -83,7 +84,7 @@ absl::Status SegmentIndex::CheckLiveLocked(Generation generation) const {
 absl::StatusOr<transport::ConstBytes> SegmentIndex::OpenRead(Generation generation,
                                                              const Extent& extent) const {
   absl::ReaderMutexLock lock(&mutex_);
-  if (owners_.FindSealed(generation, extent) == nullptr) {
+  if (GuardIsOn(Guard::kServedOwner) && owners_.FindSealed(generation, extent) == nullptr) {
     return MakeError(
         StatusCode::kNotFound, ErrorReason::kStaleGeneration,
         absl::StrCat("generation ", ToString(generation), " is not sealed at ", ToString(extent)),
@@ -140,7 +141,9 @@ absl::Status SegmentIndex::CheckOlderOwners(Generation generation, const Extent&
   for (const Owner* owner : owners) {
     if (owner->claim != nullptr && owner->claim->is_mapped()) pinned = owner;
     if (owner->state == OwnerState::kForgotten) continue;
-    if (owner->order() > generation) return NotOwner(generation, extent);
+    if (GuardIsOn(Guard::kNewestOwns) && owner->order() > generation) {
+      return NotOwner(generation, extent);
+    }
     is_own |= owner->order() == generation;
   }
   if (is_own) {
@@ -272,14 +275,14 @@ void SegmentIndex::DescribeOwnerLocked(const transport::SealRecord& record, Owne
 
 uint64_t SegmentIndex::Free(absl::Span<const Generation> generations, const GrantWindow& window) {
   uint64_t freed = 0;
-  {
+  if (GuardIsOn(Guard::kFreedStaysFreed)) {
     absl::MutexLock lock(&mutex_);
     freed_.RaiseTo(window);
   }
   for (size_t done = 0; done < generations.size(); done += kFreesPerLock) {
     absl::MutexLock lock(&mutex_);
     for (const Generation generation : generations.subspan(done, kFreesPerLock)) {
-      freed_.Add(generation, window);
+      if (GuardIsOn(Guard::kFreedStaysFreed)) freed_.Add(generation, window);
       const Owners owners = owners_.OfGeneration(generation);
       for (Owner* owner : owners) FreeOwnerLocked(*owner);
       freed += owners.size();

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "absl/synchronization/mutex.h"
+#include "common/guard.h"
 #include "storage_node/pool/segment_index.h"
 #include "transport/part_header.h"
 
@@ -46,7 +47,9 @@ RestoreOutcome SegmentIndex::Restore(const transport::SealRecord& record, Journa
     return RestoreOutcome::kMalformed;  // granted in a term that this node never heard of
   }
   absl::MutexLock lock(&mutex_);
-  if (!MakeHeaderWhole(record, At(record.extent.offset))) return RestoreOutcome::kNotInPool;
+  if (GuardIsOn(Guard::kRecordInPool) && !MakeHeaderWhole(record, At(record.extent.offset))) {
+    return RestoreOutcome::kNotInPool;
+  }
   if (!TakeFromOlderLocked(record.generation, record.extent, /*is_sealed=*/true)) {
     return RestoreOutcome::kSuperseded;
   }
@@ -72,6 +75,7 @@ RestoreOutcome SegmentIndex::RestoreTaken(Generation generation, const Extent& e
 }
 
 void SegmentIndex::AwaitFloor() {
+  if (!GuardIsOn(Guard::kFloor)) return;
   absl::MutexLock lock(&mutex_);
   freed_.RefuseAll();
 }

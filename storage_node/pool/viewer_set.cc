@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/check.h"
+#include "common/guard.h"
 
 namespace moonpool::storage_node {
 
@@ -19,6 +20,7 @@ void ViewerSet::Detach(const transport::ViewPins* viewer) {
 }
 
 bool ViewerSet::HoldsAny(Generation generation) const {
+  if (!GuardIsOn(Guard::kViewPins)) return false;
   absl::ReaderMutexLock lock(&mutex_);
   return std::any_of(
       viewers_.begin(), viewers_.end(),

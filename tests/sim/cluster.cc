@@ -17,6 +17,7 @@ master::CoreOptions CoreOptionsOf(const SimOptions& options) {
   core.stripe_bytes = options.stripe_bytes;
   core.min_part_bytes = options.min_part_bytes;
   core.max_grant = absl::Seconds(8);
+  core.obituaries = options.obituaries;
   core.registry_open = absl::ZeroDuration();  // no node was here before
   return core;
 }
@@ -36,6 +37,7 @@ Cluster::Cluster(const SimOptions& options)
           .master_crashes = options.may_change_master(),
           .slow_callers = options.faults.client_freezes > 0,
           .meta_failures = options.faults.meta_failures > 0,
+          .forgetful = options.obituaries < SimOptions().obituaries,
           .keeps_state = options.keeps_state,
       }),
       masters_(scheduler_, network_, options.masters,

@@ -63,7 +63,10 @@ void Cluster::KillANode() {
   killed_.insert(name);
   const absl::Duration away =
       absl::Seconds(random_.OneIn(2) ? random_.Uniform() : 15 * random_.Uniform());
-  scheduler_.After(away, [this, name, pool = std::make_shared<SimPool>(node->LeftPool())] {
+  const auto pool = std::make_shared<SimPool>(node->LeftPool());
+  const double torn = options_.faults.torn_writes;
+  if (torn > 0 && random_.Uniform() < torn) pool->Tear(random_);
+  scheduler_.After(away, [this, name, pool] {
     killed_.erase(name);
     StartNode(name, std::move(*pool));
     probes_["parts kept"] += nodes_.back()->index().stats(0).sealed_parts;

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "tests/sim/cluster.h"
+#include "tests/sim/mutation.h"
 #include "tests/sim/options.h"
 #include "tests/sim/seed_runner.h"
 
@@ -64,7 +65,10 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
   app.add_flag("--keep-going", range.keep_going, "do not stop at the first violation");
+  moonpool::sim::MutationCheck mutation;
+  mutation.AddTo(app);
   if (const std::optional<int> code = Parse(app, argc, argv)) return *code == 0 ? 0 : kWrongUsage;
+  if (const std::optional<int> code = mutation.Run()) return *code;
   if (seed != 0) return RunOne(seed);
 
   const SeedSum sum = RunSeeds(range);

@@ -181,7 +181,8 @@ std::string Model::CheckMiss(const std::string& key, const absl::Status& status,
       [[fallthrough]];
     case ErrorReason::kEvicted:
       // While a node was away the others had to make do, and what they evicted is gone.
-      return excuses_.evicts || faulty || is_recovering || excuses_.nodes_killed
+      return excuses_.evicts || faulty || is_recovering || excuses_.nodes_killed ||
+                     excuses_.refuses_old()
                  ? ""
                  : absl::StrCat(key, " was evicted without need");
     case ErrorReason::kNodeLost:
@@ -194,7 +195,8 @@ std::string Model::CheckMiss(const std::string& key, const absl::Status& status,
     default:
       // A master that was started since does not know what was evicted or lost before.
       return reason == ErrorReason::kNeverStored &&
-                     (excuses_.nodes_lost || is_away || is_recovering ||
+                     (excuses_.nodes_lost || is_away || is_recovering || excuses_.refuses_old() ||
+                      (excuses_.forgetful && (was_given_up_ || excuses_.evicts)) ||
                       (excuses_.master_crashes && excuses_.evicts))
                  ? ""
                  : absl::StrCat("acknowledged ", key, " is missing: ", Describe(status));
@@ -275,7 +277,7 @@ std::string Model::GotWhileHeld(const std::string& key, uint64_t client, const a
   const auto held = state.held_until.find(client);
   if (held == state.held_until.end() || now > held->second) return "";
   if (status.ok() || excuses_.faulty() || MayHaveForgotten(begun) || MayMissANode(begun) ||
-      was_given_up_) {
+      was_given_up_ || excuses_.refuses_old()) {
     return "";
   }
   // The call itself may have ended for want of a master.

@@ -30,11 +30,15 @@ struct Excuses {
   bool master_crashes = false;  // between a crash and the last inventory little is known
   bool slow_callers = false;    // calls are repeated, or go on, long after they began
   bool meta_failures = false;   // writes to the meta store fail, or take long
+  // Masters do not remember for long why a key is gone; nor then, of what nodes bring along, that
+  // it was not removed.
+  bool forgetful = false;
   // What a master has removed, or has not found to remove, is not there for the masters to come,
   // whether this one knew every node or not.
   bool keeps_state = false;
 
   bool faulty() const { return nodes_lost || network_faults; }
+  bool refuses_old() const { return forgetful && master_crashes; }
 };
 
 // Every report returns "" or a sentence that says what is wrong.

@@ -23,6 +23,32 @@ constexpr uint64_t kDrainsSalt = 0x64720016;
 constexpr uint64_t kClockSalt = 0x636c;
 constexpr uint64_t kPausesSalt = 0x70610014;
 constexpr uint64_t kEtcdSalt = 0x657400d3;
+constexpr uint64_t kTornSalt = 0x746f0033;
+constexpr uint64_t kCrowdSalt = 0x63726f7764;
+
+void Crowd(SimOptions& options) {
+  Random random(options.seed ^ kCrowdSalt);
+  options.nodes = 2 + static_cast<int>(random.Below(2));
+  options.chains = 1 + static_cast<int>(random.Below(3));
+  options.chain_length = 1 + static_cast<int>(random.Below(4));
+  options.object_bytes_max = uint64_t{1} << (6 + random.Below(3));
+  options.node_bytes = uint64_t{1} << (11 + random.Below(2));
+  if (random.OneIn(2)) options.obituaries = 1 + static_cast<uint32_t>(random.Below(3));
+  FaultModel& faults = options.faults = {};
+  if (random.OneIn(2)) faults.client_freezes = 0.2 + 0.5 * random.Uniform();
+  if (random.OneIn(2)) faults.client_crashes = 0.2 + 0.5 * random.Uniform();
+  const uint64_t kind = random.Below(3);
+  if (kind == 0 || random.OneIn(2)) faults.master_crashes = 0.2 + 0.6 * random.Uniform();
+  if (kind == 0) return;  // and all that nodes hold stays
+  faults.node_kills = 0.2 + 0.6 * random.Uniform();
+  if (random.OneIn(2)) faults.torn_writes = random.Uniform();
+  if (kind == 1) return;  // and all messages arrive in time
+  if (random.OneIn(2)) faults.node_crashes = 0.1 * random.Uniform();
+  if (random.OneIn(2)) faults.node_departures = 0.1 * random.Uniform();
+  if (random.OneIn(2)) faults.cuts = 0.1 + 0.4 * random.Uniform();
+  if (random.OneIn(2)) faults.network.straggle = 0.1 * random.Uniform();
+  if (random.OneIn(2)) faults.data.duplicate_write = 0.4 * random.Uniform();
+}
 
 // What is no fault, and may come to any pool.
 void DrawOperations(uint64_t seed, SimOptions& options) {
@@ -94,6 +120,12 @@ SimOptions SimOptions::FromSeed(uint64_t seed) {
 
   options.masters = Random(seed ^ kMastersSalt).OneIn(3) ? 3 : 1;
   options.keeps_state = options.masters > 1 || !Random(seed ^ 0x57a7e).OneIn(4);
+  if (seed >= kCrowdedSeeds) {
+    Crowd(options);
+    return options;
+  }
+  Random torn(seed ^ kTornSalt);
+  if (options.faults.node_kills > 0 && torn.OneIn(2)) options.faults.torn_writes = torn.Uniform();
 
   DrawOperations(seed, options);
   // A third of the seeds run without other faults: there every miss needs a better excuse.
@@ -133,13 +165,14 @@ std::string SimOptions::Describe() const {
                       "drains %.2f; ",
                       seed, masters, nodes, node_bytes, hosts, racks, clients, chains,
                       object_bytes_max, stripe_bytes, replicas, eviction_policy, drains),
-      absl::StrFormat("faults: loss %.3f straggle %.3f flips %.3f repeats %.3f, etcd repeats %.3f "
-                      "late %.3f, per second: node crashes %.2f kills %.2f departures %.2f pauses "
-                      "%.2f client crashes %.2f freezes %.2f ",
-                      faults.network.loss, faults.network.straggle, faults.data.bit_flip,
-                      faults.data.duplicate_write, faults.etcd.repeat, faults.etcd.late,
-                      faults.node_crashes, faults.node_kills, faults.node_departures,
-                      faults.node_pauses, faults.client_crashes, faults.client_freezes),
+      absl::StrFormat(
+          "faults: loss %.3f straggle %.3f flips %.3f repeats %.3f, etcd repeats %.3f "
+          "late %.3f, per second: node crashes %.2f kills %.2f (torn %.2f) departures %.2f "
+          "pauses %.2f client crashes %.2f freezes %.2f ",
+          faults.network.loss, faults.network.straggle, faults.data.bit_flip,
+          faults.data.duplicate_write, faults.etcd.repeat, faults.etcd.late, faults.node_crashes,
+          faults.node_kills, faults.torn_writes, faults.node_departures, faults.node_pauses,
+          faults.client_crashes, faults.client_freezes),
       absl::StrFormat("master crashes %.2f pauses %.2f cuts %.2f, etcd outages %.2f, cuts %.2f "
                       "rotten bits %.2f clock jumps %.2f, meta store %s, fails %.2f",
                       faults.master_crashes, faults.master_pauses, faults.master_cuts,

@@ -25,6 +25,7 @@ struct FaultModel {
   DataFaults data;             // repeated writes, flipped bits
   double node_crashes = 0;     // its bytes are gone; it comes back empty
   double node_kills = 0;       // only its process ends; the next one has the pool as it was
+  double torn_writes = 0;      // share of the kills after which journal and pool are not whole
   double node_departures = 0;  // for good: an operator has the master forget it, another one comes
   double client_crashes = 0;   // in the middle of whatever it does
   double client_freezes = 0;   // paused in the middle of it, and resumed past every deadline
@@ -50,7 +51,7 @@ struct FaultModel {
     return node_crashes > 0 || node_departures > 0 || node_pauses > 0 || cuts > 0 ||
            disturbs_masters();
   }
-  bool loses_parts() const { return loses_nodes() || rotten_bits > 0; }
+  bool loses_parts() const { return loses_nodes() || rotten_bits > 0 || torn_writes > 0; }
   bool disturbs_network() const {
     return cuts > 0 || master_cuts > 0 || network.loss > 0 || network.straggle > 0 ||
            data.bit_flip > 0 || data.duplicate_write > 0;
@@ -79,6 +80,7 @@ struct SimOptions {
   uint64_t stripe_bytes = 16 * 1024;
   uint64_t min_part_bytes = 1024;
   uint32_t replicas = 1;
+  uint32_t obituaries = 1u << 18;  // that the master remembers
   std::string eviction_policy;
   absl::Duration duration = absl::Seconds(30);
   double drains = 0;        // per second; half of them are called off after a while
@@ -107,7 +109,10 @@ struct SimOptions {
   std::string HostOfClient(uint64_t id) const;
   // The ids of the clients on a host that only this node is on, modulo the number of nodes.
   std::optional<uint64_t> ClientsOnlyOn(const std::string& node) const;
-  // The same seed, the same run.
+  // The same seed, the same run. Those from kCrowdedSeeds on are of a world of few keys in little
+  // memory, where processes die all the time and masters remember next to nothing: what rarely
+  // meets elsewhere meets there.
+  static constexpr uint64_t kCrowdedSeeds = uint64_t{1} << 32;
   static SimOptions FromSeed(uint64_t seed);
   // One line, for the log of a failing seed.
   std::string Describe() const;

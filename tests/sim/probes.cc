@@ -18,6 +18,7 @@ void AddProbes(const SimMaster& leader, Probes& probes) {
 }
 
 void AddProbes(const SimNode& node, Probes& probes) {
+  probes["records torn"] += node.damaged_records();
   const storage_node::SegmentStats stats = node.index().stats(0);
   probes["parts superseded"] += stats.superseded_parts;
   probes["parts freed"] += stats.freed_parts;

@@ -185,7 +185,7 @@ void SimMaster::Take(const Request& request, Serve serve,
         [this, life = lives_, reign = admission->reign, done](absl::Status status,
                                                               Response response) {
           if (!is_up() || life != lives_) return;
-          if (life_->leadership.ReignAt(Now()) != reign) {
+          if (!master::MayAnswer(life_->leadership, reign, Now())) {
             return done(life_->reigns.Refusal(), Response());
           }
           done(std::move(status), std::move(response));

@@ -25,20 +25,20 @@ storage_node::RecordTable OpenTable(SimPool& pool, Incarnation new_incarnation) 
       .bytes = {pool.table.data()->bytes, bytes}, .ready_bytes = bytes, .make_ready = [](size_t) {
         return absl::ResourceExhaustedError("the table is full");
       }};
-  auto table = pool.has_content ? storage_node::RecordTable::Open(memory, {})
-                                : storage_node::RecordTable::Create(memory, {}, new_incarnation);
+  if (pool.has_content) {
+    if (auto table = storage_node::RecordTable::Open(memory, {}); table.ok()) {
+      return *std::move(table);
+    }
+    std::fill(pool.memory.begin(), pool.memory.end(), SimPool::Granule());
+    pool.has_content =
+        false;  // its header is damaged: it is no index of a pool, and another begins
+  }
+  auto table = storage_node::RecordTable::Create(memory, {}, new_incarnation);
   MP_CHECK(table.ok(), "no table", table.status().ToString());
   return *std::move(table);
 }
 
 }  // namespace
-
-SimPool SimPool::New(uint64_t bytes) {
-  const size_t granules = bytes / sizeof(Granule);
-  // A part has a granule of header at least, and a record with a short key is two cells.
-  return {.memory = std::vector<Granule>(granules),
-          .table = std::vector<Granule>(2 * granules + 64)};
-}
 
 SimPool SimNode::LeftPool() const {
   SimPool left = pool_;

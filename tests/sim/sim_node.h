@@ -22,21 +22,10 @@
 #include "storage_node/serve/node_target.h"
 #include "tests/sim/options.h"
 #include "tests/sim/sim_masters.h"
+#include "tests/sim/sim_pool.h"
 #include "transport/sim/sim_transport.h"
 
 namespace moonpool::sim {
-
-// What of a node outlives its process: the pool's bytes, and those of its journal.
-struct SimPool {
-  struct alignas(64) Granule {  // as the pages of a real segment are
-    std::byte bytes[64] = {};
-  };
-  std::vector<Granule> memory;
-  std::vector<Granule> table;
-  bool has_content = false;
-
-  static SimPool New(uint64_t bytes);
-};
 
 // One process. Objects that died are kept until the end of the run: events may hold claims.
 class SimNode {
@@ -62,6 +51,8 @@ class SimNode {
   const storage_node::ExtentIndex& index() const { return index_; }
   const storage_node::CopyMetrics& copy_metrics() const { return copy_metrics_; }
   Incarnation incarnation() const { return target_.incarnation(); }
+  // Records that it found when it took its pool over, and that were not whole.
+  uint64_t damaged_records() const { return journal_.damaged(); }
 
  private:
   // A stream to a master, from the attempt to connect on.

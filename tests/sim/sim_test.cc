@@ -53,6 +53,7 @@ TEST(Simulation, InvariantsHoldOverTheDefaultSeeds) {
                            "node crashes",
                            "node kills",
                            "parts kept",
+                           "records torn",
                            "node departures",
                            "client crashes",
                            "client freezes",

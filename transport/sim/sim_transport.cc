@@ -177,11 +177,10 @@ class SimChannel final : public Channel, private transport::ViewSource {
     ASSIGN_OR_RETURN(const ConstBytes memory, server_->target->OpenRead(generation, extent));
     viewer_->Pin(generation);
     absl::StatusOr<PartHeader> header =
-        transport::DecodePartHeader(memory.subspan(0, kPartHeaderBytes));
-    if (!header.ok() || header->generation != generation) {
+        transport::CheckPartHeader(generation, extent, memory.subspan(0, kPartHeaderBytes));
+    if (!header.ok()) {
       viewer_->Unpin(generation);
-      return MakeError(absl::StatusCode::kNotFound, ErrorReason::kStaleGeneration,
-                       "the bytes have another owner");
+      return header.status();
     }
     return std::make_unique<SimPinnedPart>(viewer_, *header, memory.subspan(kPartHeaderBytes));
   }
@@ -313,21 +312,10 @@ class SimChannel final : public Channel, private transport::ViewSource {
 
   static absl::Status TakePart(const Flight& flight, ReadOp& op) {
     const ConstBytes bytes = flight.bytes;
-    ASSIGN_OR_RETURN(op.header, transport::DecodePartHeader(bytes.subspan(0, kPartHeaderBytes)));
-    if (op.header.generation != op.generation) {
-      return MakeError(
-          absl::StatusCode::kNotFound, ErrorReason::kStaleGeneration,
-          absl::StrCat("bytes now belong to generation ", ToString(op.header.generation)));
-    }
-    if (op.header.payload_bytes != op.extent.payload_bytes()) {
-      return MakeError(absl::StatusCode::kDataLoss, ErrorReason::kChecksumMismatch,
-                       "part header gives another size");
-    }
+    ASSIGN_OR_RETURN(op.header, transport::CheckPartHeader(op.generation, op.extent,
+                                                           bytes.subspan(0, kPartHeaderBytes)));
     ConstBytes payload = bytes.subspan(kPartHeaderBytes);
-    if (op.verify && Checksum(payload) != op.header.payload_checksum) {
-      return MakeError(absl::StatusCode::kDataLoss, ErrorReason::kChecksumMismatch,
-                       "payload does not match its checksum");
-    }
+    if (op.verify) RETURN_IF_ERROR(transport::CheckPayload(op.header, Checksum(payload)));
     for (const transport::MutableBytes piece : op.into) {
       std::ranges::copy(payload.first(piece.size()), piece.begin());
       payload.remove_prefix(piece.size());
