@@ -107,10 +107,10 @@ void AddDrainCommand(CLI::App& app, Session& session) {
   CLI::App* const command = AddPoolCommand(
       app, session, "drain", "Empty a node: what it holds moves to others",
       {"moonpool drain node-2 --wait\nmoonpool drain node-2 --cancel",
-       "It takes nothing more, and its objects move, the hottest first, as fast as the master's "
-       "--repair-bandwidth allows. Nothing is lost when it is stopped once it is drained. "
-       "`moonpool nodes` shows how far it has come and what cannot move. A drain goes on under the "
-       "next master, and when the node comes back."});
+       "It takes nothing more, and its objects move, the hottest first, as fast as the\n"
+       "master's --repair-bandwidth allows. Nothing is lost when it is stopped once it\n"
+       "is drained. `moonpool nodes` shows how far it has come and what cannot move. A\n"
+       "drain goes on under the next master, and when the node comes back."});
   auto arguments = std::make_shared<Arguments>();
   AddJsonFlag(*command, session);
   AddNodeOption(*command, "NODE", &arguments->node, "The node's name, as `moonpool nodes` shows it")
