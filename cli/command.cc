@@ -1,8 +1,12 @@
 #include "cli/command.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "cli/values.h"
+#include "common/clock.h"
 #include "common/config/host_port.h"
 #include "common/error.h"
 #include "common/status_macros.h"
@@ -22,7 +26,28 @@ absl::Status CheckMasters(const std::string& value) {
   return absl::OkStatus();
 }
 
+constexpr absl::Duration kNodesComeWithin = absl::Seconds(3);
+constexpr absl::Duration kPoll = absl::Milliseconds(50);
+
 }  // namespace
+
+absl::StatusOr<v1::GetStatusResponse> Session::PoolWithNodes() const {
+  MasterLink link = Link();
+  const SteadyClock clock;
+  const absl::Time until = clock.Now() + std::min(kNodesComeWithin, timeout);
+  for (;;) {
+    ASSIGN_OR_RETURN(v1::GetStatusResponse pool, link.GetStatus());
+    if (pool.capacity_bytes() > 0) return pool;
+    const bool is_young = DurationFromMs(pool.uptime_ms()) < kNodesComeWithin;
+    if (!is_young || clock.Now() >= until) {
+      return MakeError(
+          absl::StatusCode::kUnavailable, ErrorReason::kNoNodes,
+          absl::StrCat("no node is up, of ", pool.nodes_known(), " known"),
+          {.hint = "start a moonpool-node with this --master; `moonpool nodes` shows them"});
+    }
+    absl::SleepFor(kPoll);
+  }
+}
 
 absl::StatusOr<std::unique_ptr<Client>> Session::Connect(ClientOptions options) const {
   options.masters = masters;

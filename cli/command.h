@@ -25,6 +25,9 @@ struct Session {
   std::function<int()> run;  // the chosen command, once the arguments are read
 
   MasterLink Link() const { return MasterLink(masters, timeout); }
+  // The status of a pool that has memory. The nodes of a master that began a moment ago are waited
+  // for, as clients do. UNAVAILABLE/NO_NODES: there are none.
+  absl::StatusOr<v1::GetStatusResponse> PoolWithNodes() const;
   // A client of the pool; the hint of an unreachable master says how to get one, too.
   absl::StatusOr<std::unique_ptr<Client>> Connect(ClientOptions options = {}) const;
 };

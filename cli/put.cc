@@ -34,13 +34,6 @@ absl::Status TooLarge(uint64_t most_bytes) {
                    {.hint = "split the value or add nodes"});
 }
 
-absl::Status NoNodes(const v1::GetStatusResponse& pool) {
-  return MakeError(
-      absl::StatusCode::kUnavailable, ErrorReason::kNoNodes,
-      absl::StrCat("no node is up, of ", pool.nodes_known(), " known"),
-      {.hint = "start a moonpool-node with this --master; `moonpool nodes` shows them"});
-}
-
 // No more than `most_bytes` are ever held: /dev/zero has no end.
 absl::StatusOr<std::string> ReadAll(const std::string& file, uint64_t most_bytes) {
   const int fd = file == "-" ? STDIN_FILENO : open(file.c_str(), O_RDONLY | O_CLOEXEC);
@@ -66,9 +59,8 @@ absl::StatusOr<std::string> ReadAll(const std::string& file, uint64_t most_bytes
 }
 
 absl::StatusOr<uint64_t> Put(const Session& session, const Arguments& arguments) {
-  ASSIGN_OR_RETURN(const v1::GetStatusResponse pool, session.Link().GetStatus());
-  // Said before anything is read, since what is read is bounded by what the nodes hold.
-  if (pool.capacity_bytes() == 0) return NoNodes(pool);
+  // Before anything is read: what is read is bounded by what the nodes hold.
+  ASSIGN_OR_RETURN(const v1::GetStatusResponse pool, session.PoolWithNodes());
   ASSIGN_OR_RETURN(const std::string bytes, ReadAll(arguments.file, pool.capacity_bytes()));
   ASSIGN_OR_RETURN(const auto client, session.Connect());
   PutItem item;

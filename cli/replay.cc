@@ -85,11 +85,7 @@ replay::PlayOptions MakePlayOptions(const Session& session, const Arguments& arg
 
 absl::StatusOr<replay::Report> Replay(const Session& session, const Arguments& arguments) {
   MasterLink link = session.Link();
-  ASSIGN_OR_RETURN(const v1::GetStatusResponse before, link.GetStatus());
-  if (before.capacity_bytes() == 0) {
-    return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kNoNodes,
-                     "the pool has no memory: no node is up", {.hint = "see `moonpool nodes`"});
-  }
+  ASSIGN_OR_RETURN(const v1::GetStatusResponse before, session.PoolWithNodes());
   ASSIGN_OR_RETURN(const trace::Trace trace, LoadTrace(arguments));
   replay::PlayOptions options = MakePlayOptions(session, arguments, trace, before.capacity_bytes());
   const SteadyClock clock;

@@ -37,6 +37,7 @@ struct Item {
   std::vector<Generation> past;     // of attempts whose outcome the client does not know
   std::vector<Generation> written;  // those of them that had as many replicas as are required
   bool is_final = false;            // trying again is of no use
+  bool has_failed_at_home = false;  // a node on this host could not take it
 
   // Of the current attempt.
   v1::Grant grant;
@@ -45,6 +46,13 @@ struct Item {
   std::vector<uint32_t> failed_replicas;
   std::vector<v1::Part> pinned;
 };
+
+// It says nothing about the node: others had or have the bytes.
+bool IsPassing(const absl::Status& failure) {
+  const ErrorReason reason = ReasonOf(failure);
+  return reason == ErrorReason::kBytesPinned || reason == ErrorReason::kStaleGeneration ||
+         reason == ErrorReason::kStaleTerm;
+}
 
 class PutCall {
  public:
@@ -163,6 +171,9 @@ void PutCall::Start() {
   }
   CallPolicy policy = session_.policy();
   policy.may_hold = options_.wait_for_space || options_.wait_for_writer;
+  // A master that hears of this host chooses one of its nodes again, however sick.
+  policy.names_host =
+      absl::c_none_of(starting, [](const Item* item) { return item->has_failed_at_home; });
   absl::StatusOr<v1::StartPutsResponse> response =
       session_.Call(&MasterStub::StartPuts, std::move(request), context_, policy);
   if (response.ok() && static_cast<size_t>(response->results_size()) != starting.size()) {
@@ -303,6 +314,8 @@ void PutCall::Evaluate(Item& item) {
       if (status.ok()) continue;
       is_good = false;
       item.failure = status;
+      item.has_failed_at_home |=
+          item.replicas[replica].parts[part].peer->is_same_host() && !IsPassing(status);
       item.is_final = absl::IsInvalidArgument(status);
       if (ReasonOf(status) == ErrorReason::kBytesPinned) {
         item.pinned.push_back(

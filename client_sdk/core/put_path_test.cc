@@ -226,6 +226,21 @@ TEST_F(PutPathTest, ADeadNodeMeansANewGrantElsewhere) {
   EXPECT_THAT(pool_.master.aborts(), SizeIs(2));
 }
 
+// The master would choose the node on the writer's host again and again.
+TEST(PutPath, WhoseNodeAtHomeIsSickAsksForAnyOther) {
+  FakePool pool({"local1", "n1"});
+  const auto client = pool.NewClient();
+  pool.master.placement = {"local1"};
+  pool.node("local1").faults.is_dead = true;
+  pool.master.on_call = [&](absl::string_view method) {
+    if (method == "AbortPuts") pool.master.placement = {"n1"};
+  };
+  EXPECT_THAT(pool.Put(*client, "a", "alpha"), IsOk());
+  EXPECT_THAT(pool.master.start_hosts, ElementsAre(kLocalHost, ""));
+  EXPECT_THAT(pool.Put(*client, "b", "beta"), IsOk());
+  EXPECT_EQ(pool.master.start_hosts.back(), kLocalHost) << "another put tries it again";
+}
+
 TEST_F(PutPathTest, ADeadPoolEndsInAnError) {
   for (const auto& node : pool_.nodes.all()) node->faults.is_dead = true;
   EXPECT_THAT(Put("a", "alpha"),

@@ -54,11 +54,11 @@ CallContext Session::ContextOf(const CallOptions& call) const {
   return {.deadline = clock().Now() + timeout, .cancel = call.cancel};
 }
 
-void Session::FillHeader(v1::RequestHeader* header) {
+void Session::FillHeader(const CallPolicy& policy, v1::RequestHeader* header) {
   header->mutable_version()->set_major(kWireMajor);
   header->mutable_version()->set_minor(kWireMinor);
   header->set_client_id(options_.client_id);
-  header->set_host_id(options_.peers.host_id);
+  if (policy.names_host) header->set_host_id(options_.peers.host_id);
   header->set_namespace_(options_.name_space);
   for (const Touched& touched : locations_.TakeTouched()) {
     v1::Touch* touch = header->add_touched();

@@ -48,6 +48,8 @@ struct CallPolicy {
   // The master may hold the call until its timeout (waiting for space, for a writer, for holders):
   // one attempt gets all the time there is. Otherwise an attempt gets a third of it.
   bool may_hold = false;
+  // The master is told where the caller is: what is put goes there first.
+  bool names_host = true;
   BackoffOptions backoff = {};
   // No further attempt when the call has found no master for so long; or masters of which none
   // leads (NOT_LEADER).
@@ -105,7 +107,7 @@ class Session {
 
  private:
   // All but the remaining time, which is each attempt's own.
-  void FillHeader(v1::RequestHeader* header);
+  void FillHeader(const CallPolicy& policy, v1::RequestHeader* header);
   CallContext NextAttempt(const CallContext& context, const CallPolicy& policy,
                           v1::RequestHeader* header);
   bool ShouldRepeat(const absl::Status& status, const CallContext& context,
@@ -131,7 +133,7 @@ template <typename Request, typename Response>
 absl::StatusOr<Response> Session::Call(
     absl::StatusOr<Response> (MasterStub::*method)(const Request&, const CallContext&),
     Request request, const CallContext& context, const CallPolicy& policy) {
-  FillHeader(request.mutable_header());
+  FillHeader(policy, request.mutable_header());
   Backoff backoff(policy.backoff, random_, waiter_);
   const absl::Time begun = clock().Now();
   bool may_reopen = !std::is_same_v<Request, v1::OpenNamespaceRequest> && !fingerprint_.empty();

@@ -48,6 +48,7 @@ absl::StatusOr<v1::StartPutsResponse> FakeMaster::StartPuts(const v1::StartPutsR
   return Run("StartPuts", request, context, v1::StartPutsResponse(), [&](auto* response) {
     mutex_.AssertHeld();
     request_ids_.push_back(request.request_id());
+    start_hosts.push_back(request.header().host_id());
     for (const v1::PutKey& put : request.puts()) {
       StartPut(put, request.request_id(), std::max(1u, request.replicas()),
                response->add_results());

@@ -37,6 +37,7 @@ class FakeMaster final : public MasterStub {
   std::function<void(absl::string_view method)> on_call;
   // Node names, first choice first; replica i goes to the i-th after a rotation by key. Empty: all.
   std::vector<std::string> placement;
+  std::vector<std::string> start_hosts;  // where the callers of StartPuts said that they were
   std::string fingerprint;    // what OpenNamespace answers; empty: what it was asked with
   uint64_t stripe_bytes = 0;  // parts of this size, on different nodes; 0: one part
   unsigned version_major = 1;
