@@ -29,7 +29,8 @@ std::string Describe(const v1::NodeStatus& node) {
   const auto stuck = [&](uint64_t count, const char* why) {
     if (!is_done && count > 0) said.push_back(absl::StrCat(count, " ", why));
   };
-  stuck(drain.without_node(), "cannot move: all other nodes have a replica already");
+  stuck(drain.without_node(),
+        "cannot move: all other nodes have a replica already, or are drained");
   stuck(drain.without_room(),
         "find no room: what may be evicted for them leaves no hole of their size");
   stuck(drain.unreadable(), "wait for nodes that are away, or are damaged");
