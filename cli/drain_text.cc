@@ -41,6 +41,8 @@ std::string Describe(const v1::NodeStatus& node) {
                               : "the node is down");
   } else if (!is_done && !node.inventory_complete()) {
     said.emplace_back("the node is still reporting what it holds");
+  } else if (!is_done && drain.parts_left() == 0 && drain.bytes_left() > 0) {
+    said.emplace_back("what is left has no other half yet, and goes within a minute without it");
   }
   return absl::StrJoin(said, "; ");
 }

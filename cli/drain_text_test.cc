@@ -25,6 +25,8 @@ TEST(DrainText, TheMasterSaysWhetherItIsDone) {
   node.mutable_drain()->set_done(false);
   EXPECT_THAT(Describe(node), StartsWith("draining, 0 parts left"));
   EXPECT_EQ(DrainToJson(node)["done"], false);
+  node.mutable_drain()->set_bytes_left(4096);
+  EXPECT_THAT(Describe(node), HasSubstr("no other half yet"));
 }
 
 TEST(DrainText, OfAnOlderMasterOnlyWhatANodeThatIsThereHasReportedCounts) {

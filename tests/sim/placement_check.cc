@@ -186,10 +186,15 @@ std::string PlacementCheck::AtTheEnd(const master::Core& leader, absl::Time now,
       continue;
     }
     ++sum->drained_stuck;
+    // Parts of which the rest is missing are waited for, longer than a run's calm lasts.
+    const bool is_partial = node.drain->parts_left == 0 && node.granted_bytes == 0;
+    if (is_partial && node.drain->bytes_left > 0) continue;
     // Why it is there was looked at object by object; the operator has to be told, too.
     if (node.is_up && node.drain->without_node + node.drain->without_room == 0) {
-      return absl::StrCat(node.address.name, " is drained and holds ", node.drain->parts_left,
-                          " parts, for no stated reason");
+      return absl::StrCat(
+          node.address.name, " is drained and holds ", node.drain->parts_left, " parts (",
+          node.drain->bytes_left, " bytes), for no stated reason; ",
+          node.inventory_complete ? "its inventory is complete" : "its inventory is on the way");
     }
   }
   return "";
