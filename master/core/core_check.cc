@@ -100,8 +100,9 @@ absl::Status CountSlot(const CoreState& s, SlotIndex slot, Recount& count) {
   if (is_short != object.is_short) return Broken("slot ", slot, " has another number of replicas");
   if (is_short) ++count.short_objects;
   const bool is_as_it_shall_be = have == object.wished() + object.extra;
-  if (!is_as_it_shall_be && !s.keeper.IsCared(slot))
+  if (!is_as_it_shall_be && !s.keeper.IsCared(slot)) {
     return Broken("nobody looks after slot ", slot);
+  }
   if (object.extra > 0 && !s.keeper.hot().contains(slot)) {
     return Broken("nobody asks whether slot ", slot, " is still hot");
   }
