@@ -312,11 +312,7 @@ TEST_F(DrainTest, WhatHasMovedIsNoMoreWishedForThanBefore) {
   pool.Settle();
   ASSERT_THAT(pool.Holders("key0"), ElementsAre("n1"));
   CopyPool next({}, Term{8});
-  next.nodes = std::move(pool.nodes);
-  for (const auto& node : next.nodes) {
-    node->description.highest_term_seen = Term{7};
-    next.Connect(*node);
-  }
+  next.Follow(pool);
   next.Settle();
   EXPECT_THAT(next.Holders("key0"), SizeIs(1));
   EXPECT_EQ(next.Status().totals.copies_started, 0u);

@@ -228,11 +228,7 @@ TEST(Hot, TheNextMasterDoesNotTakeItForTheWritersWish) {
   pool.Settle(absl::Milliseconds(100));
   ASSERT_THAT(pool.Holders("hot"), SizeIs(2));
   CopyPool next({}, Term{8});
-  next.nodes = std::move(pool.nodes);
-  for (const auto& node : next.nodes) {
-    node->description.highest_term_seen = Term{7};
-    next.Connect(*node);
-  }
+  next.Follow(pool);
   next.Settle();
   EXPECT_THAT(next.Holders("hot"), SizeIs(1));
 }

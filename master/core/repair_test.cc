@@ -403,11 +403,7 @@ TEST_F(RepairTest, TheNextMasterKnowsHowManyReplicasThereShallBe) {
   pool.AddNodes(3, 100 * kBlock);
   for (int i = 0; i < 10; ++i) pool.PutSealed(Key(i), 10, kTwice);
   CopyPool next({}, Term{8});
-  next.nodes = std::move(pool.nodes);
-  for (const auto& node : next.nodes) {
-    node->description.highest_term_seen = Term{7};
-    next.Connect(*node);
-  }
+  next.Follow(pool);
   next.Settle();
   EXPECT_EQ(next.Status().totals.copies_started, 0u) << "nothing is missing";
   next.Lose(*next.nodes[0]);
@@ -434,11 +430,7 @@ TEST_F(RepairTest, WhatTurnsOutToBeWholeWaitsForNothing) {
   pool.AddNodes(3, 400 * kBlock);
   for (int i = 0; i < 100; ++i) pool.PutSealed(Key(i), 10, {.replicas = 3});
   CopyPool next({}, Term{8});
-  next.nodes = std::move(pool.nodes);
-  for (const auto& node : next.nodes) {
-    node->description.highest_term_seen = Term{7};
-    next.Connect(*node);
-  }
+  next.Follow(pool);
   EXPECT_EQ(next.Status().short_objects, 0u);
   EXPECT_EQ(next.Status().copies_waiting, 0u);
 }

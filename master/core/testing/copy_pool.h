@@ -52,6 +52,14 @@ class CopyPool : public CoreFixture {
     core.NodeDisconnected(node.id, node.session, now);
     node.is_connected = false;
   }
+  // Its master is followed by this one, to which all nodes come.
+  void Follow(CopyPool& former) {
+    nodes = std::move(former.nodes);
+    for (const auto& node : nodes) {
+      node->description.highest_term_seen = former.core.term();
+      Connect(*node);
+    }
+  }
   // Away until its replicas count as lost, and they are dropped.
   void Lose(FakeNode& node) {
     Disconnect(node);
