@@ -23,6 +23,10 @@ struct Known {
   absl::string_view hint;
 };
 
+constexpr absl::string_view kNoAnswerInTime =
+    "check that etcd has a leader (etcdctl endpoint status) and that the network lets this host "
+    "reach it";
+
 constexpr Known kKnown[] = {
     {"certificate verify failed", EtcdErrorKind::kElsewhere, StatusCode::kUnavailable,
      ErrorReason::kPeerUnreachable,
@@ -45,6 +49,9 @@ constexpr Known kKnown[] = {
     {"database space exceeded", EtcdErrorKind::kFinal, StatusCode::kResourceExhausted,
      ErrorReason::kLimitReached,
      "etcd is full: compact and defragment it, then etcdctl alarm disarm"},
+    // The caller's deadline by the member's own clock, which may say so before gRPC's does here.
+    {"context deadline exceeded", EtcdErrorKind::kElsewhere, StatusCode::kDeadlineExceeded,
+     ErrorReason::kPeerUnreachable, kNoAnswerInTime},
     {"lease not found", EtcdErrorKind::kFinal, StatusCode::kNotFound, ErrorReason::kExpired,
      "a new lease has to be asked for"},
 };
@@ -56,8 +63,7 @@ Known ByCode(StatusCode code) {
               "check the user and the password file"};
     case StatusCode::kDeadlineExceeded:
       return {"", EtcdErrorKind::kElsewhere, code, ErrorReason::kPeerUnreachable,
-              "check that etcd has a leader (etcdctl endpoint status) and that the network "
-              "lets this host reach it"};
+              kNoAnswerInTime};
     case StatusCode::kUnavailable:
     case StatusCode::kUnknown:
     case StatusCode::kInternal:

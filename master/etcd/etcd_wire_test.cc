@@ -138,6 +138,14 @@ TEST(EtcdErrors, AnUnknownRefusalKeepsItsCode) {
   EXPECT_THAT(Describe(error.status), HasSubstr("etcd at h:1: etcdserver: something new"));
 }
 
+TEST(EtcdErrors, TheCallersDeadlineIsOneAlsoInTheMembersWords) {
+  for (const auto code : {absl::StatusCode::kUnavailable, absl::StatusCode::kUnknown}) {
+    const EtcdError error = ExplainEtcdError("h:1", code, "context deadline exceeded");
+    EXPECT_EQ(error.kind, EtcdErrorKind::kElsewhere);
+    EXPECT_EQ(error.status.code(), absl::StatusCode::kDeadlineExceeded);
+  }
+}
+
 TEST(EtcdErrors, AFullEtcdComesWithAWayOut) {
   const EtcdError error = ExplainEtcdError("h:1", absl::StatusCode::kResourceExhausted,
                                            "etcdserver: mvcc: database space exceeded");
