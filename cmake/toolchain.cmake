@@ -13,12 +13,10 @@ if(CCACHE_PROGRAM)
   set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
-# Debug programs link often: take the fastest linker the machine has.
-find_program(MOLD_PROGRAM mold)
+# Debug programs link often, and lld is quick. Not mold: Debian 12's can put thread-local data on an
+# unmapped page of the RELRO range, and such a program, one in some hundreds, cannot be started.
 find_program(LLD_PROGRAM ld.lld)
-if(MOLD_PROGRAM)
-  add_link_options(-fuse-ld=mold)
-elseif(LLD_PROGRAM)
+if(LLD_PROGRAM)
   add_link_options(-fuse-ld=lld)
 endif()
 
