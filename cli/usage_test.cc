@@ -60,6 +60,13 @@ TEST(Usage, UnknownWordsComeWithTheNearestKnownOne) {
   EXPECT_EQ(Complaint({}), "no command is given; `moonpool --help` lists them");
 }
 
+TEST(Usage, ASizeIsOneOfSomething) {
+  EXPECT_EQ(Complaint({"replay", "--block-bytes", "64KiB"}), "");
+  EXPECT_THAT(Complaint({"replay", "--block-bytes", "0"}),
+              HasSubstr("\"0\" is not allowed; give 1 byte or more"));
+  EXPECT_THAT(Complaint({"replay", "--block-bytes", "much"}), HasSubstr("--block-bytes"));
+}
+
 TEST(Usage, AMasterIsOneWord) {
   EXPECT_EQ(Complaint({"--master", "a:1,b:2", "--master", "c:3", "status"}), "");
   EXPECT_THAT(Complaint({"--master", "a:1", "b:2", "status"}),

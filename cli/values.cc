@@ -47,6 +47,12 @@ absl::Status CheckReal(const std::string& text, double min, double max) {
                                     is_open ? "" : absl::StrCat(max)));
 }
 
+// None of a size is a mistake, not a wish for what is usual.
+absl::Status CheckBytes(const std::string& text) {
+  ASSIGN_OR_RETURN(const uint64_t bytes, ParseBytes(text));
+  return bytes > 0 ? absl::OkStatus() : Refused(text, "1 byte or more");
+}
+
 absl::Status CheckTimeout(const std::string& text) {
   ASSIGN_OR_RETURN(const absl::Duration timeout, ParseDuration(text));
   if (timeout >= kTimeoutMin && timeout <= kTimeoutMax) return absl::OkStatus();
@@ -119,8 +125,8 @@ CLI::Option* AddRealOption(CLI::App& app, const std::string& name, double* value
 CLI::Option* AddBytesOption(CLI::App& app, const std::string& name, uint64_t* bytes,
                             const std::string& help) {
   return AddCheckedOption(
-      app, name, help, [](const std::string& text) { return ParseBytes(text).status(); },
-      [bytes](const std::string& text) { *bytes = *ParseBytes(text); }, "SIZE");
+      app, name, help, CheckBytes, [bytes](const std::string& text) { *bytes = *ParseBytes(text); },
+      "SIZE");
 }
 
 CLI::Option* AddTimeoutOption(CLI::App& app, const std::string& name, absl::Duration* timeout,

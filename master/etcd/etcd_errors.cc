@@ -62,8 +62,7 @@ Known ByCode(StatusCode code) {
       return {"", EtcdErrorKind::kLogin, code, ErrorReason::kBadArgument,
               "check the user and the password file"};
     case StatusCode::kDeadlineExceeded:
-      return {"", EtcdErrorKind::kElsewhere, code, ErrorReason::kPeerUnreachable,
-              kNoAnswerInTime};
+      return {"", EtcdErrorKind::kElsewhere, code, ErrorReason::kPeerUnreachable, kNoAnswerInTime};
     case StatusCode::kUnavailable:
     case StatusCode::kUnknown:
     case StatusCode::kInternal:

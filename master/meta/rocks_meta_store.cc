@@ -78,7 +78,13 @@ absl::Status FromRocks(absl::string_view dir, const rocksdb::Status& status) {
                      absl::StrCat("no space for the meta store in ", dir, ": ", text),
                      {.hint = "make room on the master's disk", .retry_after = absl::Seconds(1)});
   }
-  // RocksDB has no code of its own for it.
+  // RocksDB has no codes of their own for these.
+  if (status.IsIOError() && absl::StrContains(text, "while open a file for lock")) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kUnspecified,
+                     absl::StrCat("the meta store in ", dir, " cannot be written to: ", text),
+                     {.hint = "give the folder to the user that the master runs as, on a disk "
+                              "that is not read-only"});
+  }
   if (status.IsIOError() && absl::StrContains(text, "/LOCK")) {
     return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kUnspecified,
                      absl::StrCat("the meta store in ", dir, " is in use: ", text),

@@ -132,6 +132,17 @@ TEST_F(RocksStore, IsOpenInOneProcessOnly) {
   EXPECT_THAT(Describe(second.status()), HasSubstr("stop the other master"));
 }
 
+TEST_F(RocksStore, AFolderThatCannotBeWrittenToIsNotCalledInUse) {
+  ASSERT_THAT(Open(), IsOk());
+  // What stops root, too.
+  std::filesystem::remove(path() + "/LOCK");
+  std::filesystem::create_directory(path() + "/LOCK");
+  const auto store = Open();
+  EXPECT_THAT(store, StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(Describe(store.status()), HasSubstr("cannot be written to"));
+  EXPECT_THAT(Describe(store.status()), HasSubstr("give the folder to the user"));
+}
+
 TEST_F(RocksStore, AWriteThatACrashCutOffIsNothing) {
   Fill();
   const std::filesystem::path log = FileLike("", ".log");

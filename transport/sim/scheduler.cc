@@ -10,7 +10,6 @@ Scheduler::Scheduler() = default;
 
 Scheduler::~Scheduler() {
   MP_CHECK(live_actors_ == 0, "a simulated actor outlives its scheduler", live_actors_);
-  for (const std::unique_ptr<Actor>& actor : actors_) actor->thread.join();
 }
 
 void Scheduler::At(absl::Time time, std::function<void()> event) {
@@ -22,12 +21,7 @@ void Scheduler::Spawn(std::string name, std::function<void()> body) {
   Actor* actor = actors_.back().get();
   actor->name = std::move(name);
   ++live_actors_;
-  actor->thread = std::thread([this, actor, body = std::move(body)] {
-    actor->go.acquire();
-    body();
-    --live_actors_;
-    loop_.release();
-  });
+  actor->fiber = std::make_unique<Fiber>(std::move(body));
   At(now_, [this, actor] { ResumeUnlessFrozen(actor); });
 }
 
@@ -35,9 +29,11 @@ void Scheduler::Spawn(std::string name, std::function<void()> body) {
 void Scheduler::Resume(Actor* actor) {
   Actor* const before = std::exchange(current_, actor);
   MP_CHECK(before == nullptr, "an actor resumed by an actor");
-  actor->go.release();
-  loop_.acquire();
+  actor->fiber->Resume();
   current_ = nullptr;
+  if (!actor->fiber->has_ended()) return;
+  actor->fiber = nullptr;
+  --live_actors_;
 }
 
 void Scheduler::ResumeUnlessFrozen(Actor* actor) {
@@ -62,8 +58,7 @@ void Scheduler::Block(uint64_t token, absl::Time until) {
   }
   if (actor != nullptr) {
     blocked_.emplace(token, [this, actor] { ResumeUnlessFrozen(actor); });
-    loop_.release();
-    actor->go.acquire();
+    actor->fiber->Suspend();
     return;
   }
   bool woken = false;

@@ -6,28 +6,26 @@
 //   scheduler.After(absl::Milliseconds(3), [&] { ... scheduler.Wake(token); });
 //   scheduler.RunUntilIdle(limit);
 //
-// Actors run product code written in blocking style. Each has a real thread, but a baton passes
-// between them and the event loop, so exactly one of all of them runs and nothing is left to the
-// operating system's scheduling.
+// Actors run product code written in blocking style, each in a fiber: the event loop resumes one,
+// and goes on when it blocks. All of it is one thread, and nothing is left to the operating system.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <semaphore>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "transport/sim/fiber.h"
 
 namespace moonpool::sim {
 
-// Used by the thread that runs the loop and by actors while they hold the baton.
+// Used by one thread: by who runs the loop, by events and by actors.
 class Scheduler final : public Clock {
  public:
   Scheduler();
@@ -44,8 +42,8 @@ class Scheduler final : public Clock {
 
   // Names the place that is about to Block, for Wake. Every call makes a new one.
   uint64_t NewToken() { return ++last_token_; }
-  // Lets the world go on until `until` or until somebody wakes the token. Inside an actor: hands
-  // the baton over. Outside: runs events here.
+  // Lets the world go on until `until` or until somebody wakes the token. Inside an actor: goes
+  // back to the loop. Outside: runs events here.
   void Block(uint64_t token, absl::Time until);
   void Sleep(absl::Duration duration) { Block(NewToken(), now_ + duration); }
   // For callers outside of every actor and event, who look again and again: one event runs.
@@ -58,7 +56,7 @@ class Scheduler final : public Clock {
   void Freeze(const std::string& name);
   void Thaw(const std::string& name);
 
-  // Runs events until none is left, `limit` is reached, or stop() says so. From the loop's thread.
+  // Runs events until none is left, `limit` is reached, or stop() says so. Not inside an actor.
   void Run(absl::Time limit, const std::function<bool()>& stop = nullptr);
 
   size_t live_actors() const { return live_actors_; }
@@ -67,9 +65,8 @@ class Scheduler final : public Clock {
  private:
   struct Actor {
     std::string name;
-    std::thread thread;
-    std::binary_semaphore go{0};
-    bool is_due = false;  // frozen, and somebody has woken it meanwhile
+    std::unique_ptr<Fiber> fiber;  // none any more once it has ended
+    bool is_due = false;           // frozen, and somebody has woken it meanwhile
   };
 
   bool Step(absl::Time limit);
@@ -87,7 +84,6 @@ class Scheduler final : public Clock {
   bool in_event_ = false;
   size_t live_actors_ = 0;
   Actor* current_ = nullptr;  // nullptr: the loop itself
-  std::binary_semaphore loop_{0};
 };
 
 }  // namespace moonpool::sim
