@@ -60,7 +60,8 @@ struct WriteOp {
   SealRecord record;
   std::vector<ConstBytes> from;  // sizes add up to record.extent.payload_bytes()
   // Out. OK: sealed, survives the master (R3). FAILED_PRECONDITION/STALE_GENERATION or STALE_TERM:
-  // a newer owner (R2). UNAVAILABLE/BYTES_PINNED: a view or mapped writer still uses the bytes.
+  // a newer owner (R2). DATA_LOSS/CHECKSUM_MISMATCH: damaged on the way, and not sealed; write it
+  // again. UNAVAILABLE/BYTES_PINNED: a view or mapped writer still uses the bytes.
   // UNAVAILABLE otherwise: unknown whether sealed; repeating the op is safe.
   absl::Status status;
   bool done = false;

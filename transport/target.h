@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -24,8 +25,11 @@ class WriteClaim {
   // True: the claim holds and nobody takes the bytes until EndStep. False: superseded, for good.
   virtual bool BeginStep() = 0;
   virtual void EndStep() = 0;
-  // All payload bytes are in place; a seal is accepted from now on.
-  virtual void SetWritten() = 0;
+  // All payload bytes are in place; a seal is accepted from now on. `checksum`: of what has
+  // arrived, where somebody saw it arrive; a seal that says another one is refused. Nobody did
+  // where the writer has the memory mapped: it hashes the very bytes that it stores.
+  virtual void SetWritten(std::optional<uint64_t> checksum) = 0;
+  void SetWritten() { SetWritten(std::nullopt); }
 };
 
 // Who writes into the payload: this process step by step, or a process that has the memory
@@ -74,6 +78,7 @@ class Target {
   // Idempotent. Writes the part header and records the seal before it returns OK (R3).
   // FAILED_PRECONDITION/STALE_GENERATION when the generation does not own the extent;
   // FAILED_PRECONDITION/BAD_ARGUMENT when the payload is not completely written.
+  // DATA_LOSS/CHECKSUM_MISMATCH when it is not what the record says (WriteClaim::SetWritten).
   virtual absl::Status Seal(const SealRecord& record) = 0;
 
   // A reader says that it found this part damaged. Nobody is believed: the node has a reason to

@@ -214,6 +214,17 @@ TEST_F(PutPathTest, BytesThatStayPinnedEndInAnError) {
   EXPECT_EQ(pool_.master.open_grants(), 0u);
 }
 
+TEST_F(PutPathTest, BytesThatWereAlteredOnTheWayAreWrittenAgain) {
+  pool_.master.placement = {"n1"};
+  pool_.node("n1").faults.altered_writes = 2;
+  EXPECT_THAT(Put("a", "alpha"), IsOk());
+  EXPECT_EQ(pool_.master.request_ids().size(), 3u);
+  EXPECT_EQ(Get("a"), "alpha");
+  pool_.node("n1").faults.altered_writes = 1000;
+  EXPECT_THAT(Put("b", "beta"), Fails(absl::StatusCode::kDataLoss, ErrorReason::kChecksumMismatch));
+  EXPECT_EQ(pool_.master.open_grants(), 0u);
+}
+
 TEST_F(PutPathTest, ADeadNodeMeansANewGrantElsewhere) {
   pool_.master.placement = {"n1"};
   pool_.node("n1").faults.is_dead = true;

@@ -132,6 +132,23 @@ TEST(ExtentIndex, RepeatsOfAPutChangeNothing) {
   EXPECT_TRUE(pool.IsReadable(Gen(1, 1), At(0, 128)));
 }
 
+TEST(ExtentIndex, WhatArrivedIsWhatIsSealed) {
+  TestPool pool;
+  auto record = RecordFor(Gen(1, 1), At(0, 128), "a");
+  record.payload_checksum = 77;
+  ASSERT_OK_AND_ASSIGN(auto claim, pool.Claim(Gen(1, 1), At(0, 128)));
+  claim->SetWritten(78);
+  EXPECT_THAT(pool.index().Seal(record),
+              Fails(StatusCode::kDataLoss, ErrorReason::kChecksumMismatch));
+  EXPECT_THAT(pool.Inventory(), IsEmpty());
+  EXPECT_FALSE(pool.IsReadable(Gen(1, 1), At(0, 128)));
+  // The writer may try again, under the same generation.
+  ASSERT_OK_AND_ASSIGN(claim, pool.Claim(Gen(1, 1), At(0, 128)));
+  claim->SetWritten(77);
+  EXPECT_THAT(pool.index().Seal(record), IsOk());
+  EXPECT_THAT(pool.Inventory(), SizeIs(1));
+}
+
 TEST(ExtentIndex, ASecondClaimOfTheSameWriterReplacesTheFirst) {
   TestPool pool;
   ASSERT_OK_AND_ASSIGN(auto first, pool.Claim(Gen(1, 1), At(0, 128)));

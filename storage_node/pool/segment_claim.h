@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "common/types.h"
 #include "transport/target.h"
@@ -26,12 +27,17 @@ class SegmentClaim final : public transport::WriteClaim {
   transport::MutableBytes payload() override { return payload_; }
   bool BeginStep() override;
   void EndStep() override;
-  void SetWritten() override { is_written_.store(true, std::memory_order_release); }
+  void SetWritten(std::optional<uint64_t> checksum) override {
+    checksum_ = checksum;
+    is_written_.store(true, std::memory_order_release);
+  }
 
   // For the index. No step begins after this; false when the one that is running did not end
   // within a bounded wait (its thread is not scheduled): the bytes must not get an owner yet.
   bool Revoke();
   bool is_written() const { return is_written_.load(std::memory_order_acquire); }
+  // Once it is written.
+  bool IsWrittenAs(uint64_t checksum) const { return checksum_.value_or(checksum) == checksum; }
   bool is_mapped() const { return kind_ == transport::WriterKind::kMapped; }
   Generation generation() const { return generation_; }
   uint64_t offset() const { return offset_; }
@@ -46,6 +52,7 @@ class SegmentClaim final : public transport::WriteClaim {
   const transport::MutableBytes payload_;
   const transport::WriterKind kind_;
   std::atomic<uint32_t> state_{0};
+  std::optional<uint64_t> checksum_;  // of what was written; constant afterwards
   std::atomic<bool> is_written_{false};
 };
 

@@ -41,6 +41,13 @@ absl::Status NotWritten(Generation generation) {
                    {.hint = "write the whole payload, then seal"});
 }
 
+absl::Status WrittenOtherwise(Generation generation) {
+  return MakeError(StatusCode::kDataLoss, ErrorReason::kChecksumMismatch,
+                   absl::StrCat("the payload of generation ", ToString(generation),
+                                " is not what its writer sent: it was damaged on the way"),
+                   {.hint = "write it again"});
+}
+
 }  // namespace
 
 SegmentIndex::~SegmentIndex() {
@@ -255,6 +262,9 @@ absl::StatusOr<Owner*> SegmentIndex::FindSealableLocked(const transport::SealRec
   RETURN_IF_ERROR(CheckLiveLocked(claim));
   if (owner == nullptr) return NotOwner(claim, record.extent);
   if (owner->claim == nullptr || !owner->claim->is_written()) return NotWritten(claim);
+  if (!owner->claim->IsWrittenAs(record.payload_checksum)) {
+    return WrittenOtherwise(claim);
+  }
   if (!owner->claim->is_mapped() && !owner->claim->Revoke()) return Pinned(*owner);
   return owner;
 }

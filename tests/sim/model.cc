@@ -87,6 +87,11 @@ std::string Model::PutEnded(uint64_t attempt_id, const absl::Status& status, int
                      MayMissANode(attempt.started)
                  ? ""
                  : absl::StrCat("put failed without a fault: ", Describe(status));
+    case absl::StatusCode::kDataLoss:
+      // Its last write was damaged on the way, and there was no time for another.
+      return excuses_.network_faults
+                 ? ""
+                 : absl::StrCat("a put was damaged without a fault: ", Describe(status));
     default:
       return absl::StrCat("put ended with an error that no put may have: ", Describe(status));
   }

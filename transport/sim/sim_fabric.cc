@@ -23,6 +23,12 @@ void SimFabric::CloseViewers(const std::string& client_host) {
   }
 }
 
+void SimFabric::MayFlip(absl::Span<std::byte> bytes) {
+  if (!bytes.empty() && random_.Uniform() < faults_.bit_flip) {
+    bytes[random_.Below(bytes.size())] ^= std::byte{0x10};
+  }
+}
+
 void SimFabric::Serve(const std::string& address, const std::string& host,
                       transport::Target* target) {
   servers_[address] = std::make_shared<Server>(Server{.host = host, .target = target});

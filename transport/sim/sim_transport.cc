@@ -124,6 +124,7 @@ class SimChannel final : public Channel, private transport::ViewSource {
     }
     op->record.payload_checksum = Checksum(absl::MakeConstSpan(flight->bytes));
     flight->record = op->record;
+    if (fabric_.faults().bit_flip > 0) fabric_.MayFlip(absl::MakeSpan(flight->bytes));
     flights_.push_back(flight);
     ToServer(there_, [this_ = Context(), flight] {
       this_.server->Do([this_, flight] { this_.ServeWrite(flight); });
@@ -239,9 +240,7 @@ class SimChannel final : public Channel, private transport::ViewSource {
     void ServeRest(const std::shared_ptr<Flight>& flight, ConstBytes rest) const {
       if (gone()) return;
       flight->bytes.insert(flight->bytes.end(), rest.begin(), rest.end());
-      if (!flight->bytes.empty() && fabric.random().Uniform() < fabric.faults().bit_flip) {
-        flight->bytes[fabric.random().Below(flight->bytes.size())] ^= std::byte{0x10};
-      }
+      fabric.MayFlip(absl::MakeSpan(flight->bytes));
       Answer(flight, flight->confirm
                          ? server->target->OpenRead(flight->generation, flight->extent).status()
                          : absl::OkStatus());
@@ -272,9 +271,10 @@ class SimChannel final : public Channel, private transport::ViewSource {
         std::memcpy(flight->claim->payload().data() + begin, flight->bytes.data() + begin,
                     end - begin);
       }
+      const bool is_last = step + 1 == kWriteSteps;
+      if (is_last) flight->claim->SetWritten(Checksum(flight->claim->payload()));
       flight->claim->EndStep();
-      if (step + 1 == kWriteSteps) {
-        flight->claim->SetWritten();
+      if (is_last) {
         return Answer(flight, server->target->Seal(flight->record));
       }
       fabric.scheduler().After(Pause(), [*this, flight, step] {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "common/random.h"
 #include "transport/channel.h"
 #include "transport/sim/network.h"
@@ -21,7 +22,7 @@ namespace moonpool::sim {
 // Faults of the data path beyond those of the network. Probabilities are per operation.
 struct DataFaults {
   double duplicate_write = 0.0;  // the message of a write arrives a second time, later
-  double bit_flip = 0.0;         // one bit of a read's payload changes on the way
+  double bit_flip = 0.0;         // one bit of what is read or written changes on the way
 };
 
 // Everything that the simulated data path shares: who serves at which address.
@@ -68,6 +69,7 @@ class SimFabric {
   Network& network() { return network_; }
   Random& random() { return random_; }
   DataFaults& faults() { return faults_; }
+  void MayFlip(absl::Span<std::byte> bytes);
 
  private:
   Scheduler& scheduler_;

@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
+#include "common/checksum.h"
 #include "common/clock.h"
 #include "transport/frame.h"
 #include "transport/stream/io_counters.h"
@@ -146,6 +147,7 @@ class ServerConnection {
     std::shared_ptr<WriteClaim> claim;
     uint64_t received = 0;
   } incoming_;
+  ChecksumStream incoming_checksum_;
   // Claimed or written, and not sealed: given up when the connection closes.
   absl::flat_hash_map<ExtentKey, HeldClaim> claims_;
   size_t mapped_claims_ = 0;

@@ -124,6 +124,7 @@ void ServerConnection::OnWrite(const FrameHeader& header, const ExtentRequest& r
                .key = {request.generation, request.extent},
                .claim = nullptr,
                .received = 0};
+  incoming_checksum_.Reset();
   auto claim = ClaimExtent(request, WriterKind::kStepwise);
   if (claim.ok()) {
     incoming_.claim = *std::move(claim);
@@ -149,7 +150,7 @@ ServerConnection::Step ServerConnection::StepPayload() {
   size_t bytes = std::min(input().size(), room);
   Step step = Step::kDone;
   if (bytes > 0) {
-    std::memcpy(to, input().data(), bytes);
+    incoming_checksum_.CopyAndUpdate(to, input().first(bytes));
     ConsumeInput(bytes);
   } else {
     // The frames behind the payload come with its last bytes.
@@ -158,6 +159,8 @@ ServerConnection::Step ServerConnection::StepPayload() {
         iovec{to, room}, iovec{input_.get() + input_end_, left == room ? kFrameBytesMax : 0}};
     const Moved moved = ReceiveInto(vectors, room + vectors[1].iov_len);
     bytes = std::min(moved.bytes, room);
+    // In the step, when the bytes are in cache and nobody else's.
+    incoming_checksum_.Update({to, bytes});
     input_end_ += moved.bytes - bytes;
     step = moved.step;
   }
@@ -175,7 +178,7 @@ void ServerConnection::FinishPayload(const absl::Status& status) {
   state_ = discard_bytes_ > 0 ? State::kDiscard : State::kFrames;
   std::shared_ptr<WriteClaim> claim = std::move(incoming_.claim);
   if (status.ok() && claim != nullptr) {
-    claim->SetWritten();
+    claim->SetWritten(incoming_checksum_.Finish());
     HoldClaim(incoming_.key, std::move(claim), WriterKind::kStepwise);
   }
   if (status.ok() && (header.flags & kFlagQuiet) != 0) return;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/checksum.h"
 #include "common/log.h"
 #include "common/random.h"
 #include "common/testing/status_matchers.h"
@@ -209,6 +210,37 @@ TEST_F(TcpHostileTest, SealWithoutBytesIsRefused) {
   EXPECT_THAT(peer.TakeAnswer()->error,
               Fails(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration));
   EXPECT_EQ(target_.seal_count(), 0u);
+}
+
+// As a network does that TCP's own checksum has not caught.
+TEST_F(TcpHostileTest, BytesThatWereAlteredOnTheWayAreNotSealed) {
+  Start();
+  HostilePeer peer = Greeted();
+  // One that comes with its frame, and one that is received in steps; at both ends.
+  for (const size_t size : {size_t{1000}, size_t{3'000'000}}) {
+    SealRecord record = RecordAt(0, size, static_cast<uint32_t>(size));
+    std::string payload(Padded(size), 'x');
+    record.payload_checksum = Checksum(absl::string_view(payload).substr(0, size));
+    const auto write = [&] {
+      EXPECT_TRUE(SendExtent(peer, FrameType::kWrite, record, 2));
+      EXPECT_TRUE(peer.Send(payload));
+      EXPECT_EQ(peer.TakeAnswer()->header.type, FrameType::kOk) << "it is not quiet";
+      EXPECT_TRUE(peer.Send([&](std::byte* to) { return EncodeSeal(3, record, to); }));
+      return peer.TakeAnswer()->error;
+    };
+    for (const size_t at : {size_t{0}, size / 2, size - 1}) {
+      const size_t sealed = target_.seal_count();
+      payload[at] = 'y';
+      EXPECT_THAT(write(), Fails(absl::StatusCode::kDataLoss, ErrorReason::kChecksumMismatch))
+          << at << " of " << size;
+      EXPECT_EQ(target_.open_claims(), 0u);
+      payload[at] = 'x';
+      EXPECT_EQ(target_.seal_count(), sealed);
+    }
+    // The same generation, as it was meant.
+    EXPECT_THAT(write(), IsOk());
+  }
+  EXPECT_EQ(target_.seal_count(), 2u);
 }
 
 TEST_F(TcpHostileTest, PayloadWithoutAPlaceIsThrownAway) {

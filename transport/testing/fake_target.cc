@@ -59,7 +59,7 @@ class FakeTarget::FakeClaim final : public WriteClaim {
     return false;
   }
   void EndStep() override ABSL_NO_THREAD_SAFETY_ANALYSIS { step_.Unlock(); }
-  void SetWritten() override { target_.SetWritten(this); }
+  void SetWritten(std::optional<uint64_t> checksum) override { target_.SetWritten(this, checksum); }
 
   WriterKind writer() const { return writer_; }
   // Waits for the step that is running.
@@ -199,6 +199,10 @@ absl::Status FakeTarget::Seal(const SealRecord& record) {
       return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
                        "the payload is not completely written");
     }
+    if (owner.checksum.value_or(record.payload_checksum) != record.payload_checksum) {
+      return MakeError(absl::StatusCode::kDataLoss, ErrorReason::kChecksumMismatch,
+                       "the payload was damaged on the way");
+    }
     EncodePartHeader(transport::HeaderOf(record), HeaderOf(record.extent));
     owner.is_sealed = true;
     ++seal_count_;
@@ -221,9 +225,13 @@ void FakeTarget::Release(FakeClaim* claim) {
   }
 }
 
-void FakeTarget::SetWritten(FakeClaim* claim) {
+void FakeTarget::SetWritten(FakeClaim* claim, std::optional<uint64_t> checksum) {
   absl::MutexLock lock(&mutex_);
-  for (Owner& owner : owners_) owner.is_written |= owner.claim == claim;
+  for (Owner& owner : owners_) {
+    if (owner.claim != claim) continue;
+    owner.is_written = true;
+    owner.checksum = checksum;
+  }
 }
 
 void FakeTarget::Doubt(Generation generation, const Extent&) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,7 @@ class FakeTarget final : public Target {
     Extent extent;
     FakeClaim* claim = nullptr;  // nullptr once it is given up or sealed
     bool is_written = false;
+    std::optional<uint64_t> checksum = {};  // of what was written
     bool is_sealed = false;
   };
 
@@ -75,7 +77,7 @@ class FakeTarget final : public Target {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool UnpinnedLocked(const std::vector<size_t>& owners) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Release(FakeClaim* claim);
-  void SetWritten(FakeClaim* claim);
+  void SetWritten(FakeClaim* claim, std::optional<uint64_t> checksum);
 
   const Incarnation incarnation_;
   std::vector<Segment> segments_;  // constant after construction

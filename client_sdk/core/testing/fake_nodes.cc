@@ -184,6 +184,10 @@ absl::Status FakeNode::Write(const WriteOp& op) {
     return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kStaleGeneration,
                      "granted before the node restarted");
   }
+  if (Takes(faults.altered_writes)) {
+    return MakeError(absl::StatusCode::kDataLoss, ErrorReason::kChecksumMismatch,
+                     "the payload was damaged on the way");
+  }
   Stored stored = {.header = transport::HeaderOf(op.record), .extent = op.record.extent};
   for (const ConstBytes piece : op.from) {
     stored.payload.insert(stored.payload.end(), piece.begin(), piece.end());

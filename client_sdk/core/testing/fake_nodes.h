@@ -32,10 +32,11 @@ struct FakeFaults {
   std::atomic<int> pinned_writes{0};  // refused with BYTES_PINNED
   std::atomic<int> stale_term_writes{0};
   std::atomic<int> stale_generation_writes{0};
-  std::atomic<int> broken_ops{0};    // break their channel, not applied
-  std::atomic<int> lost_answers{0};  // break their channel, applied
-  size_t outstanding_max = 1024;     // Submit refuses more
-  int idle_turns = 0;                // Progress() calls without effect before each op
+  std::atomic<int> altered_writes{0};  // arrive with another byte, and are refused for it
+  std::atomic<int> broken_ops{0};      // break their channel, not applied
+  std::atomic<int> lost_answers{0};    // break their channel, applied
+  size_t outstanding_max = 1024;       // Submit refuses more
+  int idle_turns = 0;                  // Progress() calls without effect before each op
 };
 
 // Thread-safe.

@@ -186,8 +186,9 @@ class Client {
   // BEING_WRITTEN: another client is writing it. RESOURCE_EXHAUSTED with NO_SPACE or LIMIT_REACHED:
   // nothing may be evicted; the message says what holds the space. INVALID_ARGUMENT with
   // VALUE_TOO_LARGE: larger than the pool. UNAVAILABLE with REPLICAS_UNMET: fewer nodes than
-  // min_replicas could be written. An error that says "may have been stored" leaves that open: the
-  // bytes were written, and the outcome did not arrive in time; putting them again tells.
+  // min_replicas could be written. DATA_LOSS with CHECKSUM_MISMATCH: what arrived at the node was
+  // not what was sent, time and again. An error that says "may have been stored" leaves that open:
+  // the bytes were written, and the outcome did not arrive in time; putting them again tells.
   absl::Status Put(absl::string_view key, ConstBuffer value, const PutOptions& options = {});
   absl::Status Put(absl::string_view key, absl::string_view value, const PutOptions& options = {});
   absl::Status Put(const PutItem& item, const PutOptions& options = {});
