@@ -1,8 +1,11 @@
 // Parts that nodes have found damaged: as much of an object is gone as with a node that is lost.
+#include <cstddef>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "master/core/core.h"
 #include "master/core/core_state.h"
 
@@ -21,6 +24,56 @@ void Core::PartsLost(NodeId node, SessionId session, absl::Span<const LostPart> 
   s.CloseSession(*record, now);
   ++s.totals.inventories_retaken;
   ++s.changes;
+}
+
+bool CoreState::LoseParts(SlotIndex slot, PartTest is_gone, absl::Time now, DeathCause cause) {
+  bool is_any_gone = false;
+  objects.ForEachPart(slot, [&](const StoredPart& part) { is_any_gone |= is_gone(part); });
+  if (!is_any_gone) return false;
+  Gather(slot, is_gone);
+  bool is_broken[256] = {};
+  objects.ForEachPart(slot,
+                      [&](const StoredPart& part) { is_broken[part.replica] |= is_gone(part); });
+  const uint32_t left = DropReplicas(slot, [&](uint8_t replica) { return is_broken[replica]; });
+  if (objects[slot].state == ObjectState::kGranted) {
+    if (left < grants.At(slot).min_replicas) Erase(slot, DeathCause::kAborted, now);
+    return true;
+  }
+  if (left == 0) {
+    Erase(slot, cause, now);
+    ++totals.lost;
+    return true;
+  }
+  objects[slot].is_parked = false;
+  UpdateEvictable(slot);
+  return true;
+}
+
+void CoreState::Gather(SlotIndex slot, PartTest is_it) {
+  if (objects[slot].state != ObjectState::kLive || !objects[slot].has_list) return;
+  StoredParts parts = objects.PartsOf(slot);
+  absl::InlinedVector<size_t, kMaxReplicas + 1> firsts;  // of each replica, and the end
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i == 0 || parts[i].replica != parts[i - 1].replica) firsts.push_back(i);
+  }
+  firsts.push_back(parts.size());
+  bool has_changed = false;
+  for (size_t a = 0; a + 1 < firsts.size(); ++a) {
+    const size_t count = firsts[a + 1] - firsts[a];
+    for (size_t b = a + 1; b + 1 < firsts.size(); ++b) {
+      const bool is_one_cut = parts[firsts[a]].cut == parts[firsts[b]].cut;
+      if (!is_one_cut || count == 1 || firsts[b + 1] - firsts[b] != count) continue;
+      for (size_t i = 0; i < count; ++i) {
+        StoredPart& first = parts[firsts[a] + i];
+        StoredPart& second = parts[firsts[b] + i];
+        if (is_it(first) || !is_it(second) || first.length != second.length) continue;
+        std::swap(first, second);
+        std::swap(first.replica, second.replica);
+        has_changed = true;
+      }
+    }
+  }
+  if (has_changed) objects.SetParts(slot, std::move(parts));
 }
 
 void CoreState::ForgetUnlisted(const NodeRecord& node, absl::Span<const LostPart> parts) {
@@ -53,12 +106,13 @@ void CoreState::LoseUnproven(NodeRecord& node, absl::Time now, uint32_t* work) {
     --*work;
     const auto& [slot, generation] = due->owner;
     if (objects.FindGeneration(slot, generation) == nullptr) continue;
-    bool is_there = false;
-    objects.ForEachPart(slot, [&](const StoredPart& part) {
-      is_there = is_there || (part.node == node.index && part.segment == due->segment &&
-                              part.offset == due->offset);
-    });
-    if (is_there) LoseReplicas(slot, node.index, now, DeathCause::kDamaged);
+    LoseParts(
+        slot,
+        [&](const StoredPart& part) {
+          return part.node == node.index && part.segment == due->segment &&
+                 part.offset == due->offset;
+        },
+        now, DeathCause::kDamaged);
   }
 }
 
@@ -71,13 +125,14 @@ void CoreState::FindLostParts(NodeRecord& node, absl::Time now, uint32_t* work) 
     }
     --*work;
     const SlotIndex slot = node.parts[position];
-    bool is_lost = false;
-    objects.ForEachPart(slot, [&](const StoredPart& part) {
-      is_lost =
-          is_lost || (part.node == node.index &&
-                      node.lost->Contains(part.segment, part.offset, objects[slot].generation));
-    });
-    if (is_lost) LoseReplicas(slot, node.index, now, DeathCause::kDamaged);
+    const Generation generation = objects[slot].generation;
+    LoseParts(
+        slot,
+        [&](const StoredPart& part) {
+          return part.node == node.index &&
+                 node.lost->Contains(part.segment, part.offset, generation);
+        },
+        now, DeathCause::kDamaged);
   }
 }
 
