@@ -393,7 +393,7 @@ bool CoreState::AddReplica(SlotIndex slot, StoredParts parts) {
   Attach(slot, std::move(parts), ByteUse::kLive);
   // Parts meet in the order in which nodes name them. One replica less shall go with a node.
   for (const StoredPart& part : added) {
-    Gather(slot, [&](const StoredPart& other) { return other.node == part.node; });
+    Gather(slot, [&](const StoredPart& other) { return other.node == part.node ? 1 : 0; });
   }
   objects[slot].is_parked = false;
   UpdateEvictable(slot);

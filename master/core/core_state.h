@@ -276,8 +276,8 @@ struct CoreState {
   bool LoseParts(SlotIndex slot, PartTest is_gone, absl::Time now,
                  DeathCause cause = DeathCause::kNodeLost);
   // Parts of a live object whose cuts are equal stand in for each other, wherever they were written
-  // or copied. Those that `is_it` names come together in as few replicas as may be.
-  void Gather(SlotIndex slot, PartTest is_it);
+  // or copied. The bad ones (above 0; more is worse) come together in as few replicas as may be.
+  void Gather(SlotIndex slot, absl::FunctionRef<int(const StoredPart&)> badness);
   // New lost parts that no list of the node's parts names: of copies in flight, and of objects that
   // wait for other parts.
   void ForgetUnlisted(const NodeRecord& node, absl::Span<const LostPart> parts);
