@@ -43,8 +43,8 @@ void DescribeData(NodeOptions& node, ConfigTable& table) {
   table.Int("copy.threads", &node.copy_threads, {1, 64},
             "Threads that fetch parts from other nodes when the master moves or repairs objects.");
   table.Bytes("scrub.rate", &node.scrub_bytes_per_second, {0, 64 * kGiB},
-              "Bytes per second of stored parts that are looked at for damage, over and over. 0: "
-              "never.");
+              "Bytes per second of stored parts that are looked at for damage, over and over, at "
+              "most once a minute. 0: only those that a reader found damaged.");
   table.Bool("shm.enabled", &node.shm_enabled, "Serve processes of this host by shared memory.");
   table.Text("shm.path", &node.shm_path,
              "Unix socket of the shared-memory server. Empty: a private one under /run/user or "

@@ -81,6 +81,11 @@ class Channel {
   virtual absl::Status Submit(ReadOp* op) = 0;
   virtual absl::Status Submit(WriteOp* op) = 0;
 
+  // Tells the peer that this part was found damaged, so that it looks. A hint, which goes out with
+  // the next Progress() and may get lost; a peer that does not know it is not told. Reads that fail
+  // for that reason give it by themselves.
+  virtual void Doubt(Generation generation, const Extent& extent) = 0;
+
   // Moves what can be moved without blocking, and marks ops done. Returns true if it did anything.
   virtual bool Progress() = 0;
 

@@ -43,7 +43,8 @@ std::optional<BodyBounds> BoundsOfRequest(FrameType type) {
     case FrameType::kRead:
     case FrameType::kWrite:
     case FrameType::kClaim:
-    case FrameType::kRelease: return BodyBounds{kExtentBodyBytes, kExtentBodyBytes};
+    case FrameType::kRelease:
+    case FrameType::kDoubt: return BodyBounds{kExtentBodyBytes, kExtentBodyBytes};
     case FrameType::kSeal: return BodyBounds{kSealFixedBytes, kSealBodyBytesMax};
     default: return std::nullopt;
   }

@@ -18,7 +18,7 @@
 // Bodies:
 //   HELLO    0 u32 magic "MPDP", 4 u16 wire major, 6 u16 wire minor, 8 u64 expected incarnation,
 //            16 u64 client id, 24 u32 kHello bits, 28 u32 reserved
-//   READ, WRITE, CLAIM, RELEASE
+//   READ, WRITE, CLAIM, RELEASE, DOUBT
 //            0 u64 generation, 8 u64 offset, 16 u64 length of the extent, 24 u32 segment,
 //            28 u32 reserved. WRITE: attached is the payload, without the part header.
 //   SEAL     0 u64 generation, 8 u64 offset, 16 u64 length, 24 u32 segment, 28 u16 part index,
@@ -37,9 +37,10 @@
 // always. A READ with kFlagConfirm is answered READ_OK and, behind the padding of its payload, OK,
 // or an ERROR (NOT_FOUND/STALE_GENERATION) when the bytes got another owner before the last of them
 // was sent: what a checksum would find. A server of a minor below kConfirmMinor does not know that
-// flag, and a client does not send it there. HELLO and ERROR keep their layout over major versions,
-// so that a refusal can be read. The parsers trust no byte: what they return is within the limits
-// of common/types.h and ops.h.
+// flag, and a client does not send it there. A DOUBT says that a reader found the part damaged; it
+// is never answered, and is sent to no server of a minor below kDoubtMinor. HELLO and ERROR keep
+// their layout over major versions, so that a refusal can be read. The parsers trust no byte: what
+// they return is within the limits of common/types.h and ops.h.
 #pragma once
 
 #include <cstddef>
@@ -61,6 +62,7 @@ enum class FrameType : uint8_t {
   kClaim = 0x04,
   kSeal = 0x05,
   kRelease = 0x06,
+  kDoubt = 0x07,
   kHelloOk = 0x81,
   kReadOk = 0x82,
   kOk = 0x83,
@@ -70,6 +72,7 @@ enum class FrameType : uint8_t {
 inline constexpr uint8_t kFlagQuiet = 1;    // of a WRITE
 inline constexpr uint8_t kFlagConfirm = 2;  // of a READ
 inline constexpr uint16_t kConfirmMinor = 1;
+inline constexpr uint16_t kDoubtMinor = 3;
 
 // The client wants / the server grants:
 inline constexpr uint32_t kHelloMapping = 1;       // the segments' memory and a page of pins

@@ -73,8 +73,8 @@ TEST_F(FrameTest, HelloRoundTrips) {
 }
 
 TEST_F(FrameTest, ExtentRequestsRoundTrip) {
-  for (const FrameType type :
-       {FrameType::kRead, FrameType::kWrite, FrameType::kClaim, FrameType::kRelease}) {
+  for (const FrameType type : {FrameType::kRead, FrameType::kWrite, FrameType::kClaim,
+                               FrameType::kRelease, FrameType::kDoubt}) {
     const size_t size =
         EncodeExtentRequest(type, kFlagQuiet, 9, {kGeneration, kExtent}, buffer.data());
     ASSERT_OK_AND_ASSIGN(const FrameHeader header, ParseRequestHeader(Frame(size)));

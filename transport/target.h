@@ -76,6 +76,10 @@ class Target {
   // FAILED_PRECONDITION/BAD_ARGUMENT when the payload is not completely written.
   virtual absl::Status Seal(const SealRecord& record) = 0;
 
+  // A reader says that it found this part damaged. Nobody is believed: the node has a reason to
+  // look for itself, later and on another thread.
+  virtual void Doubt(Generation generation, const Extent& extent) = 0;
+
   // While attached, generations that the viewer holds keep their bytes. The viewer is detached
   // before it is destroyed.
   virtual void AttachViewer(const ViewPins* viewer) = 0;

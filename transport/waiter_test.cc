@@ -28,6 +28,7 @@ class EventChannel final : public Channel {
     return absl::OkStatus();
   }
   absl::Status Submit(WriteOp*) override { return absl::UnimplementedError(""); }
+  void Doubt(Generation, const Extent&) override {}
   bool Progress() override {
     uint64_t count;
     if (op_ == nullptr || read(fd_, &count, sizeof(count)) != sizeof(count)) return false;

@@ -85,6 +85,14 @@ absl::Status CheckPayload(const PinnedPart& part, const CallContext& context, co
                                 " in the pool do not match their checksum"));
 }
 
+// The node looks at the part. It is a hint: what keeps it from getting there does not matter.
+void Doubt(const PartPlace& place, Generation generation, const CallContext& context) {
+  const absl::StatusOr<ChannelLease> channel = place.peer->Acquire(context);
+  if (!channel.ok() || channel->handshake().has_value()) return;
+  (*channel)->Doubt(generation, place.extent);
+  (*channel)->Progress();
+}
+
 absl::StatusOr<View> OpenReplica(Session& session, const Location& location, size_t replica,
                                  uint64_t fingerprint, bool verify, const CallContext& context) {
   const ReplicaPlaces& places = location.replicas()[replica];
@@ -93,14 +101,19 @@ absl::StatusOr<View> OpenReplica(Session& session, const Location& location, siz
   rep->size_bytes = location.size_bytes();
   for (size_t index = 0; index < places.parts.size(); ++index) {
     const PartPlace& place = places.parts[index];
-    ASSIGN_OR_RETURN(std::unique_ptr<PinnedPart> part,
-                     OpenPart(place, location.generation(), context));
-    RETURN_IF_ERROR(CheckHeader(part->header(), location, replica, index, fingerprint));
-    if (must_verify) {
-      RETURN_IF_ERROR(AnnotateNode(CheckPayload(*part, context, session.clock()), *place.peer));
+    absl::StatusOr<std::unique_ptr<PinnedPart>> part =
+        OpenPart(place, location.generation(), context);
+    absl::Status status = part.status();
+    if (status.ok()) {
+      status = CheckHeader((*part)->header(), location, replica, index, fingerprint);
     }
-    if (!part->payload().empty()) rep->pieces.push_back(part->payload());
-    rep->parts.push_back(std::move(part));
+    if (status.ok() && must_verify) {
+      status = AnnotateNode(CheckPayload(**part, context, session.clock()), *place.peer);
+    }
+    if (absl::IsDataLoss(status)) Doubt(place, location.generation(), context);
+    RETURN_IF_ERROR(status);
+    if (!(*part)->payload().empty()) rep->pieces.push_back((*part)->payload());
+    rep->parts.push_back(*std::move(part));
   }
   if (must_verify) location.SetVerified(replica);
   return View(std::move(rep));

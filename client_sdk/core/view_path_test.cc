@@ -90,6 +90,7 @@ TEST_F(ViewPathTest, ScansTheBytesOnceOnly) {
   EXPECT_THAT(GetView("a"), IsOk());
   EXPECT_THAT(pool_.NewClient()->GetView("a", {}),
               Fails(absl::StatusCode::kNotFound, ErrorReason::kChecksumMismatch));
+  EXPECT_GT(pool_.node("local1").doubts, 0);
   EXPECT_THAT(pool_.NewClient()->GetView("a", {.verify = false}), IsOk());
 }
 
@@ -126,6 +127,8 @@ TEST_F(ViewPathTest, AnotherReplicaServesForACorruptedOne) {
   ASSERT_OK_AND_ASSIGN(const View view, GetView("a"));
   EXPECT_EQ(TextOf(view), "alpha");
   EXPECT_EQ(reader_->stats().checksum_failures, 1u);
+  EXPECT_EQ(pool_.node("local1").doubts, 1);
+  EXPECT_EQ(pool_.node("local2").doubts, 0);
 }
 
 TEST_F(ViewPathTest, AMissSaysWhy) {

@@ -202,25 +202,6 @@ NodeRecord* CoreState::SessionOf(NodeId id, SessionId session, absl::Time now) {
   return node;
 }
 
-void CoreState::LoseReplicas(SlotIndex slot, NodeIndex node, absl::Time now, DeathCause cause) {
-  bool is_lost[256] = {};
-  objects.ForEachPart(slot, [&](const StoredPart& part) {
-    if (part.node == node) is_lost[part.replica] = true;
-  });
-  const uint32_t left = DropReplicas(slot, [&](uint8_t replica) { return is_lost[replica]; });
-  if (objects[slot].state == ObjectState::kGranted) {
-    if (left < grants.At(slot).min_replicas) Erase(slot, DeathCause::kAborted, now);
-    return;
-  }
-  if (left == 0) {
-    Erase(slot, cause, now);
-    ++totals.lost;
-    return;
-  }
-  objects[slot].is_parked = false;
-  UpdateEvictable(slot);
-}
-
 bool CoreState::SettleLosses(SlotIndex slot, absl::Time now) {
   for (;;) {
     bool is_there[256] = {};
@@ -236,7 +217,8 @@ bool CoreState::SettleLosses(SlotIndex slot, absl::Time now) {
     for (int i = 0; i < 256; ++i) {
       if (is_there[i] && !is_broken[i]) return false;
     }
-    LoseReplicas(slot, gone, now);
+    LoseParts(
+        slot, [gone](const StoredPart& part) { return part.node == gone; }, now);
     if (objects[slot].state != ObjectState::kLive) return true;
   }
 }

@@ -32,7 +32,8 @@ ExtentIndex::ExtentIndex(std::vector<PoolSegment> segments, SealJournal& journal
                          ExtentIndexOptions options)
     : journal_(journal),
       seal_reports_(options.seal_reports_max),
-      lost_parts_(options.lost_parts_max) {
+      lost_parts_(options.lost_parts_max),
+      doubted_parts_(options.doubted_parts_max) {
   const SegmentIndex::Shared shared{.viewers = viewers_,
                                     .journal = journal,
                                     .newest_term = newest_term_,
@@ -157,6 +158,10 @@ std::optional<PartAtRest> ExtentIndex::OpenAtRest(Generation generation,
                                                   const Extent& extent) const {
   const SegmentIndex* segment = Find(extent.segment);
   return segment == nullptr ? std::nullopt : segment->OpenAtRest(generation, extent);
+}
+
+void ExtentIndex::Doubt(Generation generation, const Extent& extent) {
+  if (OpenAtRest(generation, extent).has_value()) doubted_parts_.Add({generation, extent});
 }
 
 bool ExtentIndex::DropIfDamaged(const transport::SealRecord& record, Generation order,

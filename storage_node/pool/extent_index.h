@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/types.h"
+#include "storage_node/pool/doubted_parts.h"
 #include "storage_node/pool/part_reports.h"
 #include "storage_node/pool/seal_journal.h"
 #include "storage_node/pool/segment_index.h"
@@ -37,6 +38,8 @@ struct ExtentIndexOptions {
   size_t seal_reports_max = size_t{1} << 16;
   // Likewise of lost parts.
   size_t lost_parts_max = size_t{1} << 12;
+  // That readers doubt and nobody has looked at; few, since each new one is compared with all.
+  size_t doubted_parts_max = 64;
 };
 
 struct InventorySlice {
@@ -107,6 +110,9 @@ class ExtentIndex {
   // As in SegmentIndex. A part that is dropped is among the lost ones.
   std::optional<PartAtRest> OpenAtRest(Generation generation, const Extent& extent) const;
   bool DropIfDamaged(const transport::SealRecord& record, Generation order, bool is_payload_whole);
+  // A reader found the part damaged. It waits to be looked at, if it is sealed here.
+  void Doubt(Generation generation, const Extent& extent);
+  DoubtedParts& doubted_parts() { return doubted_parts_; }
   // What was sealed, is no more, and the master has not been told.
   PartReports& lost_parts() { return lost_parts_; }
 
@@ -123,6 +129,7 @@ class ExtentIndex {
   std::atomic<uint32_t> newest_term_{0};
   PartReports seal_reports_;
   PartReports lost_parts_;
+  DoubtedParts doubted_parts_;
   std::vector<std::unique_ptr<SegmentIndex>> segments_;  // the position is the id
 };
 

@@ -17,6 +17,7 @@ namespace moonpool::storage_node {
 struct PartAt {
   Generation generation;
   Extent extent;
+  bool operator==(const PartAt&) const = default;
 };
 
 // Bounded: when nobody takes for too long, what does not fit is dropped and the overflow is

@@ -11,6 +11,7 @@ struct ScrubMetrics {
 
   metrics::Counter& bytes;
   metrics::Counter& damaged_parts;
+  metrics::Counter& doubted_parts;
   metrics::Counter& rounds;
   metrics::Gauge& last_round_seconds;
 };

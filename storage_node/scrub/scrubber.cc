@@ -22,30 +22,45 @@ constexpr uint64_t kLinesPerRound = 20;
 Scrubber::Scrubber(ExtentIndex& index, ScrubberOptions options, ScrubMetrics& metrics,
                    Logger& logger)
     : index_(index), options_(options), metrics_(metrics), logger_(logger) {
-  MP_CHECK(options_.bytes_per_second > 0 && options_.step_bytes > 0, "a scrubber without a rate");
+  MP_CHECK(options_.doubted_bytes_per_second > 0 && options_.step_bytes > 0,
+           "a scrubber without a rate");
+  if (options_.bytes_per_second == 0) round_.due = absl::InfiniteFuture();
 }
 
 absl::Time Scrubber::Step(absl::Time now) {
-  if (now < due_) return due_;
-  if (round_began_ == absl::InfinitePast()) round_began_ = now;
-  uint64_t done = 0;
-  bool is_round_over = false;
-  for (int parts = 0; parts < kPartsPerStep && done < options_.step_bytes; ++parts) {
-    if (!part_.has_value() && !OpenNext()) {
-      is_round_over = true;
-      break;
+  bool may_have_doubts = true;
+  if (now >= doubts_.due) {
+    may_have_doubts = StepAlong(
+        doubts_, [this] { return OpenDoubted(); }, options_.doubted_bytes_per_second, now);
+  }
+  if (now >= round_.due) {
+    if (round_began_ == absl::InfinitePast()) round_began_ = now;
+    if (!StepAlong(
+            round_, [this] { return OpenNext(); }, options_.bytes_per_second, now)) {
+      EndRound(now);
     }
-    done += HashSome(*part_, options_.step_bytes - done);
-    if (part_->hashed < part_->record.extent.payload_bytes()) break;
+  }
+  return may_have_doubts ? std::min(round_.due, doubts_.due) : round_.due;
+}
+
+bool Scrubber::StepAlong(Walk& walk, absl::FunctionRef<std::optional<Part>()> open_next,
+                         uint64_t bytes_per_second, absl::Time now) {
+  uint64_t done = 0;
+  bool has_more = true;
+  for (int parts = 0; parts < kPartsPerStep && done < options_.step_bytes; ++parts) {
+    if (!walk.part.has_value()) walk.part = open_next();
+    has_more = walk.part.has_value();
+    if (!has_more) break;
+    done += HashSome(*walk.part, options_.step_bytes - done);
+    if (walk.part->hashed < walk.part->record.extent.payload_bytes()) break;
     done += kPartHeaderBytes;
-    Judge(*part_);
-    part_.reset();
+    Judge(*walk.part);
+    walk.part.reset();
   }
   metrics_.bytes.Increment(done);
-  due_ = now + absl::Seconds(1) *
-                   (static_cast<double>(done) / static_cast<double>(options_.bytes_per_second));
-  if (is_round_over) EndRound(now);
-  return due_;
+  walk.due =
+      now + absl::Seconds(1) * (static_cast<double>(done) / static_cast<double>(bytes_per_second));
+  return has_more;
 }
 
 // The bytes may get another owner while they are read. What comes of that is thrown away (Judge).
@@ -56,10 +71,10 @@ uint64_t Scrubber::HashSome(Part& part, uint64_t bytes_max) {
   return bytes;
 }
 
-bool Scrubber::OpenNext() {
+std::optional<Scrubber::Part> Scrubber::OpenNext() {
   while (true) {
     if (ahead_.empty()) {
-      if (std::exchange(is_last_slice_, false)) return false;
+      if (std::exchange(is_last_slice_, false)) return std::nullopt;
       InventorySlice slice = index_.NextInventory(cursor_, kRecordsAhead);
       cursor_ = slice.next;
       is_last_slice_ = slice.is_last;
@@ -69,11 +84,26 @@ bool Scrubber::OpenNext() {
     }
     transport::SealRecord record = std::move(ahead_.back());
     ahead_.pop_back();
-    const std::optional<PartAtRest> at_rest = index_.OpenAtRest(record.generation, record.extent);
-    if (!at_rest.has_value()) continue;  // freed or superseded since
-    part_ = Part{.record = std::move(record), .at_rest = *at_rest, .checksum = {}};
-    return true;
+    if (std::optional<Part> part = Open(std::move(record)); part.has_value()) return part;
   }
+}
+
+std::optional<Scrubber::Part> Scrubber::OpenDoubted() {
+  while (const std::optional<PartAt> doubted = index_.doubted_parts().Take()) {
+    std::optional<transport::SealRecord> record =
+        index_.FindRecord(doubted->generation, doubted->extent);
+    if (!record.has_value()) continue;
+    metrics_.doubted_parts.Increment();
+    if (std::optional<Part> part = Open(*std::move(record)); part.has_value()) return part;
+  }
+  return std::nullopt;
+}
+
+// nullopt: freed or superseded since it was recorded.
+std::optional<Scrubber::Part> Scrubber::Open(transport::SealRecord record) const {
+  const std::optional<PartAtRest> at_rest = index_.OpenAtRest(record.generation, record.extent);
+  if (!at_rest.has_value()) return std::nullopt;
+  return Part{.record = std::move(record), .at_rest = *at_rest, .checksum = {}};
 }
 
 // The index looks once more, under its lock, whether the bytes were this part's all the while, and
@@ -98,7 +128,7 @@ void Scrubber::EndRound(absl::Time now) {
   }
   metrics_.rounds.Increment();
   metrics_.last_round_seconds.Set(absl::ToDoubleSeconds(now - round_began_));
-  due_ = std::max(due_, round_began_ + options_.round_min);
+  round_.due = std::max(round_.due, round_began_ + options_.round_min);
   round_began_ = absl::InfinitePast();
   cursor_ = {};
 }

@@ -135,6 +135,91 @@ TEST_F(ScrubberTest, AnEmptyPoolIsLookedAtOncePerRound) {
   EXPECT_EQ(now_ - end_, absl::Minutes(1));
 }
 
+// No rounds: only what a reader has doubted.
+class DoubtTest : public ScrubberTest {
+ protected:
+  void Doubt(Generation generation, const Extent& extent) {
+    pool_.index().Doubt(generation, extent);
+  }
+  // Steps until there is nothing to do; how long it took.
+  absl::Duration Look() {
+    const absl::Time begin = now_;
+    absl::Time next = now_;
+    while ((next = looker_.Step(now_)) != absl::InfiniteFuture()) now_ = next;
+    return now_ - begin;
+  }
+  Scrubber looker_{pool_.index(),
+                   {.bytes_per_second = 0, .step_bytes = kStep, .doubted_bytes_per_second = kRate},
+                   metrics_,
+                   log_.logger()};
+};
+
+TEST_F(DoubtTest, WhatIsDamagedIsForgottenWithoutARound) {
+  ASSERT_THAT(pool_.Put(Gen(1, 1), At(0, 5000), "a"), IsOk());
+  ASSERT_THAT(pool_.Put(Gen(1, 2), At(5056, 5000), "b"), IsOk());
+  Flip(4000);
+  Flip(9000);
+  EXPECT_EQ(Look(), absl::ZeroDuration());
+  EXPECT_THAT(pool_.Inventory(), SizeIs(2));
+  Doubt(Gen(1, 1), At(0, 5000));
+  Look();
+  EXPECT_EQ(metrics_.doubted_parts.value(), 1u);
+  EXPECT_EQ(metrics_.damaged_parts.value(), 1u);
+  ASSERT_THAT(Lost(), SizeIs(1));
+  EXPECT_EQ(pool_.Inventory()[0].key, "b") << "nobody has doubted it";
+  EXPECT_EQ(metrics_.rounds.value(), 0u);
+}
+
+TEST_F(DoubtTest, NobodyIsBelieved) {
+  ASSERT_THAT(pool_.Put(Gen(1, 1), At(0, 5000), "a"), IsOk());
+  Doubt(Gen(1, 1), At(0, 5000));
+  Doubt(Gen(1, 1), At(0, 4992));
+  Doubt(Gen(1, 2), At(0, 5000));
+  Doubt(Gen(1, 1), At(0, 5000, /*segment=*/7));
+  Look();
+  EXPECT_EQ(metrics_.doubted_parts.value(), 1u) << "of the others nothing is here";
+  EXPECT_THAT(pool_.Inventory(), SizeIs(1));
+  EXPECT_THAT(Lost(), IsEmpty());
+}
+
+TEST_F(DoubtTest, RepeatedDoubtsCostOneLook) {
+  ASSERT_THAT(pool_.Put(Gen(1, 1), At(0, 5000), "a"), IsOk());
+  for (int i = 0; i < 100; ++i) Doubt(Gen(1, 1), At(0, 5000));
+  now_ = looker_.Step(now_);
+  EXPECT_LT(metrics_.bytes.value(), 5000u);
+  Doubt(Gen(1, 1), At(0, 5000));  // it is being looked at
+  Look();
+  EXPECT_EQ(metrics_.bytes.value(), 5000u);
+  Doubt(Gen(1, 1), At(0, 5000));
+  Look();
+  EXPECT_EQ(metrics_.bytes.value(), 10'000u) << "it may have been damaged since";
+}
+
+TEST_F(DoubtTest, LooksKeepToARateAndTheirNumberToABound) {
+  for (uint32_t i = 0; i < 200; ++i) {
+    ASSERT_THAT(pool_.Put(Gen(1, 1 + i), At(i * 128, 128), absl::StrCat("k", i)), IsOk());
+  }
+  for (uint32_t i = 0; i < 200; ++i) Doubt(Gen(1, 1 + i), At(i * 128, 128));
+  const uint64_t looked_at = ExtentIndexOptions().doubted_parts_max * 128;
+  EXPECT_NEAR(absl::ToDoubleSeconds(Look()), static_cast<double>(looked_at) / kRate, 0.01);
+  EXPECT_EQ(metrics_.bytes.value(), looked_at);
+}
+
+TEST_F(DoubtTest, RoundsGoOnBesideThem) {
+  ASSERT_THAT(pool_.Put(Gen(1, 1), At(0, 5000), "a"), IsOk());
+  ASSERT_THAT(pool_.Put(Gen(1, 2), At(5056, 5000), "b"), IsOk());
+  now_ = scrubber_.Step(now_);  // in the middle of the first
+  Flip(9000);
+  Doubt(Gen(1, 2), At(5056, 5000));
+  for (const uint64_t before = metrics_.bytes.value(); pool_.Inventory().size() == 2;) {
+    ASSERT_LT(metrics_.bytes.value(), before + 8000) << "the round came there first";
+    now_ = scrubber_.Step(now_);
+  }
+  Round();
+  EXPECT_EQ(metrics_.damaged_parts.value(), 1u);
+  EXPECT_THAT(pool_.Inventory(), SizeIs(1));
+}
+
 // While its first half was hashed, not its second: whoever has the bytes now is not damaged.
 class ChangedMeanwhileTest : public ScrubberTest {
  protected:

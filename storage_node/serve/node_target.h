@@ -26,6 +26,9 @@ class NodeTarget final : public transport::Target {
                                                                const Extent& extent,
                                                                transport::WriterKind kind) override;
   absl::Status Seal(const transport::SealRecord& record) override;
+  void Doubt(Generation generation, const Extent& extent) override {
+    index_.Doubt(generation, extent);
+  }
   void AttachViewer(const transport::ViewPins* viewer) override { index_.AttachViewer(viewer); }
   void DetachViewer(const transport::ViewPins* viewer) override { index_.DetachViewer(viewer); }
 

@@ -55,6 +55,17 @@ TEST_F(NodeTargetTest, AForgedTermLocksNobodyOut) {
   EXPECT_THAT(target_.Claim(Gen(2, 1), At(0, 128), WriterKind::kStepwise), IsOk());
 }
 
+TEST_F(NodeTargetTest, ADoubtWaitsForTheScrubber) {
+  int wakes = 0;
+  pool_.index().doubted_parts().SetOnPending([&] { ++wakes; });
+  ASSERT_THAT(pool_.Put(Gen(1, 1), At(0, 128), "a"), IsOk());
+  target_.Doubt(Gen(1, 2), At(0, 128));
+  EXPECT_EQ(wakes, 0);
+  target_.Doubt(Gen(1, 1), At(0, 128));
+  EXPECT_EQ(wakes, 1);
+  EXPECT_EQ(pool_.index().doubted_parts().Take(), (PartAt{Gen(1, 1), At(0, 128)}));
+}
+
 TEST_F(NodeTargetTest, AttachedViewersPin) {
   FakeViewer viewer;
   target_.AttachViewer(&viewer);

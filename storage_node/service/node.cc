@@ -96,11 +96,13 @@ absl::Status Node::Start(std::function<bool()> should_stop) {
   identity_.host_id = options_.host_id.empty() ? LocalHostId() : options_.host_id;
   identity_.rack = options_.rack;
   RETURN_IF_ERROR(StartPool(std::move(should_stop)));
+  MakeScrubber();
   RETURN_IF_ERROR(StartTcp());
   if (options_.shm_enabled) RETURN_IF_ERROR(StartShm());
   StartCopies();
   StartLink();
-  if (options_.scrub_bytes_per_second > 0) StartScrubber();
+  // At once: what an earlier life has left may have been damaged since.
+  scrubber_->Start();
   dependencies_.logger.Info("node serves", {{"node", identity_.name},
                                             {"incarnation", identity_.incarnation.value},
                                             {"host_id", identity_.host_id},
@@ -196,14 +198,14 @@ void Node::StartLink() {
   link_->Start();
 }
 
-// At once: what an earlier life has left may have been damaged since.
-void Node::StartScrubber() {
+// Before anybody is served, who may doubt what is here; it starts when the master can be told.
+void Node::MakeScrubber() {
   scrubber_ = std::make_unique<ScrubThread>(
       std::make_unique<Scrubber>(
           pool_->index(), ScrubberOptions{.bytes_per_second = options_.scrub_bytes_per_second},
           scrub_metrics_, dependencies_.logger),
       dependencies_.clock);
-  scrubber_->Start();
+  pool_->index().doubted_parts().SetOnPending([this] { scrubber_->Wake(); });
 }
 
 void Node::Stop() {

@@ -57,7 +57,7 @@ struct NodeOptions {
   uint32_t shm_pin_slots = 4096;
 
   int copy_threads = 2;                        // that fetch parts from other nodes
-  uint64_t scrub_bytes_per_second = 64 << 20;  // looked at for damage; 0: none
+  uint64_t scrub_bytes_per_second = 64 << 20;  // looked at for damage; 0: only what a reader doubts
 
   absl::Duration backoff_max = absl::Seconds(5);
   uint64_t parts_max = uint64_t{1} << 25;
@@ -100,11 +100,11 @@ class Node {
   };
 
   absl::Status StartPool(std::function<bool()> should_stop);
+  void MakeScrubber();
   absl::Status StartTcp();
   absl::Status StartShm();
   void StartCopies();
   void StartLink();
-  void StartScrubber();
 
   const NodeOptions options_;
   const Dependencies dependencies_;
@@ -118,9 +118,9 @@ class Node {
   // In the order of their making; each uses those above it.
   std::unique_ptr<NodePool> pool_;
   std::unique_ptr<NodeTarget> target_;
+  std::unique_ptr<ScrubThread> scrubber_;
   std::vector<DataServer> servers_;
   std::unique_ptr<CopyThreads> copies_;
-  std::unique_ptr<ScrubThread> scrubber_;
   std::unique_ptr<LinkThread> link_;
 };
 

@@ -22,9 +22,19 @@ void ScrubThread::Run() {
     const absl::Time next = scrubber_->Step(clock_.Now());
     const absl::Duration wait = std::max(next - clock_.Now(), absl::ZeroDuration());
     absl::MutexLock lock(&mutex_);
-    const auto is_over = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return is_stopping_; };
-    if (stops_.Await(&mutex_, wait, is_over)) return;
+    const auto has_news = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return is_stopping_ || is_woken_;
+    };
+    news_.Await(&mutex_, wait, has_news);
+    if (is_stopping_) return;
+    is_woken_ = false;
   }
+}
+
+void ScrubThread::Wake() {
+  absl::MutexLock lock(&mutex_);
+  is_woken_ = true;
+  news_.Signal();
 }
 
 void ScrubThread::Stop() {
@@ -32,7 +42,7 @@ void ScrubThread::Stop() {
   {
     absl::MutexLock lock(&mutex_);
     is_stopping_ = true;
-    stops_.Signal();
+    news_.Signal();
   }
   thread_.join();
 }

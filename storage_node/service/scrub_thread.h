@@ -1,4 +1,5 @@
-// The thread `scrub`: reads what is sealed, slowly, and finds what is damaged (storage_node/scrub).
+// The thread `scrub`: reads what is sealed, slowly, and what a reader doubts, at once, and finds
+// what is damaged (storage_node/scrub).
 #pragma once
 
 #include <memory>
@@ -22,6 +23,8 @@ class ScrubThread {
   ScrubThread& operator=(const ScrubThread&) = delete;
 
   void Start();
+  // There is a doubt. Any thread, at any time.
+  void Wake();
   // Joins, after at most one step. Idempotent.
   void Stop();
 
@@ -32,7 +35,8 @@ class ScrubThread {
   const Clock& clock_;
 
   absl::Mutex mutex_;
-  SteadyCondVar stops_;
+  SteadyCondVar news_;
+  bool is_woken_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::thread thread_;

@@ -23,6 +23,7 @@ void AddProbes(const SimNode& node, Probes& probes) {
   probes["parts superseded"] += stats.superseded_parts;
   probes["parts freed"] += stats.freed_parts;
   probes["parts found damaged"] += stats.damaged_parts;
+  probes["parts doubted"] += node.scrub_metrics().doubted_parts.value();
   probes["bytes copied"] += node.copy_metrics().bytes.value();
 }
 

@@ -82,6 +82,7 @@ SimNode::SimNode(SimFabric& fabric, SimMasters& masters, const NodeLabels& label
           {.index = index_, .copies = copies_, .metrics = link_metrics_, .logger = Logger::Null()},
           Random(random.Next())) {
   copies_.SetOnQueued([this] { WakeCopier(); });
+  index_.doubted_parts().SetOnPending([this] { ScrubAt(fabric_.scheduler().Now()); });
 }
 
 void SimNode::Start() {
@@ -92,9 +93,15 @@ void SimNode::Start() {
 }
 
 void SimNode::Scrub() {
-  if (crashed_) return;
-  fabric_.scheduler().At(scrubber_.Step(fabric_.scheduler().Now()),
-                         [this] { Do([this] { Scrub(); }); });
+  if (!crashed_) ScrubAt(scrubber_.Step(fabric_.scheduler().Now()));
+}
+
+void SimNode::ScrubAt(absl::Time time) {
+  fabric_.scheduler().At(time, [this, wake = ++scrub_wake_] {
+    Do([this, wake] {
+      if (wake == scrub_wake_) Scrub();
+    });
+  });
 }
 
 std::optional<transport::SealRecord> SimNode::AnyPart(Random& random) const {

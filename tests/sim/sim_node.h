@@ -50,6 +50,7 @@ class SimNode {
   const std::string& name() const { return name_; }
   const storage_node::ExtentIndex& index() const { return index_; }
   const storage_node::CopyMetrics& copy_metrics() const { return copy_metrics_; }
+  const storage_node::ScrubMetrics& scrub_metrics() const { return scrub_metrics_; }
   Incarnation incarnation() const { return target_.incarnation(); }
   // Records that it found when it took its pool over, and that were not whole.
   uint64_t damaged_records() const { return journal_.damaged(); }
@@ -74,6 +75,8 @@ class SimNode {
   // Ticks at `time`, unless something ticks before.
   void WakeAt(absl::Time time);
   void Scrub();
+  // Scrubs at `time`, unless it does before.
+  void ScrubAt(absl::Time time);
   // Wakes the actor that copies; the first order starts it.
   void WakeCopier();
   void Copy();
@@ -100,7 +103,8 @@ class SimNode {
   Line session_;
   Line ask_;
   uint64_t connections_ = 0;
-  uint64_t wake_ = 0;  // counts wake-ups: only the newest is due
+  uint64_t wake_ = 0;        // counts wake-ups: only the newest is due
+  uint64_t scrub_wake_ = 0;  // likewise
   bool has_copier_ = false;
   uint64_t copier_sleeps_ = 0;  // its token; 0: it is at work
   bool crashed_ = false;

@@ -59,6 +59,7 @@ TEST(Simulation, InvariantsHoldOverTheDefaultSeeds) {
                            "client freezes",
                            "master crashes",
                            "parts found damaged",
+                           "parts doubted",
                            "changes of leader",
                            "leaders paused",
                            "leaders cut off",

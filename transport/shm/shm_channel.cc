@@ -74,6 +74,8 @@ bool ShmChannel::Progress() {
     if (is_started_) copied += CopySome(options_.progress_bytes - copied);
     progressed = true;
   }
+  // The read that found it is done, and there may be no other Progress.
+  if (stream_->has_doubts()) stream_->Progress();
   return progressed;
 }
 
@@ -127,6 +129,7 @@ void ShmChannel::FinishFront(const absl::Status& status) {
   ReadOp& op = Front();
   ++head_;
   is_started_ = false;
+  if (absl::IsDataLoss(status)) Doubt(op.generation, op.extent);
   read_bytes_ -= op.extent.payload_bytes();
   op.status = status;
   op.done = true;

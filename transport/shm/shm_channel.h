@@ -26,6 +26,9 @@ class ShmChannel final : public Channel, private ViewSource {
   absl::string_view backend() const override { return "shm"; }
   absl::Status Submit(ReadOp* op) override;
   absl::Status Submit(WriteOp* op) override;
+  void Doubt(Generation generation, const Extent& extent) override {
+    stream_->Doubt(generation, extent);
+  }
   bool Progress() override;
   size_t outstanding() const override;
   void AppendWaits(std::vector<pollfd>* waits) const override;

@@ -138,6 +138,15 @@ class SimChannel final : public Channel, private transport::ViewSource {
     return absl::OkStatus();
   }
 
+  void Doubt(Generation generation, const Extent& extent) override {
+    if (link_->broken) return;
+    ToServer(there_, [this_ = Context(), generation, extent] {
+      this_.server->Do([this_, generation, extent] {
+        if (this_.server->alive) this_.server->target->Doubt(generation, extent);
+      });
+    });
+  }
+
   bool Progress() override {
     fabric_.scheduler().PollFromOutside();
     if (link_->broken && !flights_.empty()) {
@@ -307,6 +316,7 @@ class SimChannel final : public Channel, private transport::ViewSource {
     }
     ReadOp& op = *flight.read;
     op.status = flight.answer.ok() ? TakePart(flight, op) : flight.answer;
+    if (absl::IsDataLoss(op.status)) Doubt(op.generation, op.extent);
     op.done = true;
   }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
@@ -104,8 +105,11 @@ bool ClientStream::OnPlainAnswer(FrameType request, const absl::Status& status) 
     case Kind::kRead:
       if (request != FrameType::kRead || (status.ok() && !is_confirming_)) return false;
       // A header that was caught while the next owner wrote its own looks damaged, and is not.
-      FinishFront(is_confirming_ && status.ok() ? part_header_.status() : status);
-      is_confirming_ = false;
+      if (std::exchange(is_confirming_, false) && status.ok()) {
+        FinishReadWith(part_header_.status());
+      } else {
+        FinishFront(status);
+      }
       return true;
     case Kind::kWrite:
     case Kind::kSeal:
@@ -131,6 +135,7 @@ bool ClientStream::OnHelloOk(ConstBytes body) {
   if ((answer->grants & kHelloMappedWriter) == 0) mapped_ = nullptr;
   is_ready_ = true;
   peer_confirms_ = answer->wire_minor >= kConfirmMinor;
+  peer_takes_doubts_ = answer->wire_minor >= kDoubtMinor;
   FinishFront(absl::OkStatus());
   return true;
 }
@@ -238,7 +243,13 @@ void ClientStream::FinishRead() {
     if (Front().is_verified) status = CheckPayload(op.header, into_checksum_.Finish());
   }
   is_confirming_ = !Front().is_verified;
-  if (!is_confirming_) FinishFront(status);
+  if (!is_confirming_) FinishReadWith(status);
+}
+
+// The node had the part, and said so; what came is not what it was, if it is not OK.
+void ClientStream::FinishReadWith(const absl::Status& verdict) {
+  if (!verdict.ok()) Doubt(Front().read->generation, Front().read->extent);
+  FinishFront(verdict);
 }
 
 // The extent is ours (or sealed already, then the record only needs its checksum again): fill it

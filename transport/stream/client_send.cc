@@ -38,10 +38,19 @@ void ClientStream::FillOutput() {
          output_.small_bytes() < kPreparedSmallBytes) {
     if (is_sending_payload_) {
       ContinuePayload();
+    } else if (has_doubts()) {
+      SendDoubts();
     } else {
       StartEntry(At(next_++));
     }
   }
+}
+
+void ClientStream::SendDoubts() {
+  for (const ExtentRequest& doubt : doubts_) {
+    output_.Commit(EncodeExtentRequest(FrameType::kDoubt, 0, next_id_++, doubt, output_.Reserve()));
+  }
+  doubts_.clear();
 }
 
 void ClientStream::StartEntry(Entry& entry) {

@@ -16,6 +16,9 @@ static_assert(kInputBytes >= 2 * kFrameBytesMax);
 // Less is sent through the socket: two more copies cost less than the round trip of a claim.
 constexpr uint64_t kMappedPayloadMin = 16 * 1024;
 
+// Whoever finds more of them before any is sent has found enough for the node to know.
+constexpr size_t kDoubtsMax = 64;
+
 }  // namespace
 
 ClientStream::ClientStream(UniqueFd fd, const HelloRequest& hello, Limits limits,
@@ -67,6 +70,11 @@ absl::Status ClientStream::Add(WriteOp* op) {
                          !mapped_->Writable(extent).empty();
   Push(is_mapped ? Kind::kClaim : Kind::kWrite, nullptr, op);
   return absl::OkStatus();
+}
+
+void ClientStream::Doubt(Generation generation, const Extent& extent) {
+  if (!peer_takes_doubts_ || !failure_.ok() || doubts_.size() >= kDoubtsMax) return;
+  doubts_.push_back({generation, extent});
 }
 
 void ClientStream::Push(Kind kind, ReadOp* read, WriteOp* write) {
@@ -122,6 +130,7 @@ void ClientStream::Fail(const absl::Status& status) {
   failure_ = status;
   fd_.Close();
   output_.Clear();
+  doubts_.clear();
   is_sending_payload_ = is_receiving_payload_ = is_confirming_ = is_copying_ = false;
   while (head_ != tail_) FinishFront(status);
   next_ = tail_;

@@ -54,6 +54,11 @@ class ClientStream {
   absl::Status Add(ReadOp* op);
   absl::Status Add(WriteOp* op);
 
+  // Goes out with the next Progress(), and is not answered. Dropped where there are many, and where
+  // the peer does not know it.
+  void Doubt(Generation generation, const Extent& extent);
+  bool has_doubts() const { return !doubts_.empty(); }
+
   // Moves what can be moved without blocking, up to a bound. True: it did something.
   bool Progress();
 
@@ -100,7 +105,8 @@ class ClientStream {
   void FillOutput();
   void StartEntry(Entry& entry);
   void ContinuePayload();
-  bool has_unsent() const { return next_ != tail_ || is_sending_payload_; }
+  void SendDoubts();
+  bool has_unsent() const { return next_ != tail_ || is_sending_payload_ || has_doubts(); }
 
   // client_receive.cc
   bool Receive();
@@ -112,6 +118,7 @@ class ClientStream {
   void TakePayload();
   void OnPayload(size_t bytes);
   void FinishRead();
+  void FinishReadWith(const absl::Status& verdict);
   void StartCopy(const absl::Status& claimed);
   void CopySome();
   bool FillInput();
@@ -128,6 +135,7 @@ class ClientStream {
   absl::Status failure_;
   bool is_ready_ = false;
   bool peer_confirms_ = false;
+  bool peer_takes_doubts_ = false;
   size_t outstanding_ = 0;  // ops, HELLO not counted
   uint64_t outstanding_bytes_ = 0;
   uint64_t next_id_ = 1;
@@ -137,6 +145,8 @@ class ClientStream {
   uint64_t head_ = 0;  // is answered next
   uint64_t next_ = 0;  // is sent next
   uint64_t tail_ = 0;
+
+  std::vector<ExtentRequest> doubts_;  // to be sent between two entries
 
   OutputQueue output_;
   bool is_sending_payload_ = false;  // of the entry before next_

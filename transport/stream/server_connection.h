@@ -103,6 +103,7 @@ class ServerConnection {
   void OnClaim(uint64_t request_id, const ExtentRequest& request);
   void OnSeal(uint64_t request_id, const SealRecord& record);
   void OnRelease(uint64_t request_id, const ExtentRequest& request);
+  void OnDoubt(const ExtentRequest& request);
   void HoldClaim(const ExtentKey& key, std::shared_ptr<WriteClaim> claim, WriterKind kind);
   void DropClaim(const ExtentKey& key);
   absl::StatusOr<std::shared_ptr<WriteClaim>> ClaimExtent(const ExtentRequest& request,

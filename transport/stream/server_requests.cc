@@ -33,6 +33,7 @@ ServerConnection::Step ServerConnection::Serve(const FrameHeader& header, const 
     case FrameType::kClaim: OnClaim(id, std::get<ExtentRequest>(body)); break;
     case FrameType::kSeal: OnSeal(id, std::get<SealRecord>(body)); break;
     case FrameType::kRelease: OnRelease(id, std::get<ExtentRequest>(body)); break;
+    case FrameType::kDoubt: OnDoubt(std::get<ExtentRequest>(body)); break;
     default: return Step::kFailed;
   }
   return Step::kDone;
@@ -211,6 +212,10 @@ void ServerConnection::OnRelease(uint64_t request_id, const ExtentRequest& reque
   scope_.counters.releases.Add(1);
   DropClaim({request.generation, request.extent});
   Answer(FrameType::kRelease, request_id, absl::OkStatus());
+}
+
+void ServerConnection::OnDoubt(const ExtentRequest& request) {
+  scope_.target.Doubt(request.generation, request.extent);
 }
 
 void ServerConnection::Answer(FrameType request, uint64_t request_id, const absl::Status& status) {

@@ -27,6 +27,9 @@ class TcpChannel final : public Channel {
   std::optional<absl::Status> connected() const override;
   absl::Status Submit(ReadOp* op) override { return SubmitOp(op); }
   absl::Status Submit(WriteOp* op) override { return SubmitOp(op); }
+  void Doubt(Generation generation, const Extent& extent) override {
+    streams_.front()->Doubt(generation, extent);
+  }
   bool Progress() override;
   size_t outstanding() const override;
   void AppendWaits(std::vector<pollfd>* waits) const override;

@@ -21,6 +21,7 @@
 namespace moonpool::transport {
 namespace {
 
+constexpr size_t kTypeAt = 2;
 constexpr size_t kFlagsAt = 3;
 constexpr size_t kHelloMinorAt = kFrameHeaderBytes + 6;
 constexpr std::array<uint8_t, 64> kHelloBytes = {
@@ -41,8 +42,8 @@ class OtherMinor : public testing::Test {
  protected:
   static constexpr Incarnation kIncarnation{0x1234};
 
-  // Reads what a node of this minor has, without asking for the checksum to be compared.
-  absl::Status Read(uint8_t minor, bool is_damaged) {
+  // Reads what a node of this minor has.
+  absl::Status Read(uint8_t minor, bool is_damaged, bool verify = false) {
     const SealRecord record = RecordAt(0, 64, 1);
     std::vector<std::byte> part(kPartHeaderBytes, std::byte{0});
     const std::vector<std::byte> payload = PatternBytes(64, 1);
@@ -71,18 +72,21 @@ class OtherMinor : public testing::Test {
       flags_ = static_cast<uint8_t>(request[kFlagsAt]);
       std::string answer(reinterpret_cast<const char*>(kReadOkBytes.data()), kReadOkBytes.size());
       answer.append(reinterpret_cast<const char*>(part.data()), part.size());
-      if (minor >= kConfirmMinor) {
+      if (minor >= kConfirmMinor && !verify) {
         answer.append(reinterpret_cast<const char*>(kOkBytes.data()), kOkBytes.size());
       }
       client.Send(answer);
-      client.Take(request.data(), 1);  // until it hangs up
+      // Until it hangs up.
+      while (client.Take(request.data(), request.size())) {
+        doubts_ += request[kTypeAt] == static_cast<std::byte>(FrameType::kDoubt) ? 1 : 0;
+      }
     });
     const auto transport = NewTcpTransport({}, clock_);
     const CallContext context{.deadline = clock_.Now() + absl::Seconds(20), .cancel = {}};
     ASSIGN_OR_RETURN(const auto channel, transport->Connect(address, context));
     std::vector<std::byte> got(payload.size());
     ReadOp read = ReadOf(record.generation, record.extent, absl::MakeSpan(got));
-    read.verify = false;
+    read.verify = verify;
     RETURN_IF_ERROR(channel->Submit(&read));
     Channel* const one[] = {channel.get()};
     RETURN_IF_ERROR(CompleteAll(one, context, waiter_));
@@ -93,6 +97,7 @@ class OtherMinor : public testing::Test {
   SteadyClock clock_;
   PollWaiter waiter_{clock_};
   std::atomic<int> flags_{-1};
+  std::atomic<int> doubts_{0};
 };
 
 TEST_F(OtherMinor, ANodeThatCannotConfirmIsNotAskedToAndItsBytesAreVerified) {
@@ -108,6 +113,18 @@ TEST_F(OtherMinor, ANodeThatConfirmsIsBelieved) {
     EXPECT_EQ(flags_, kFlagConfirm);
     EXPECT_THAT(Read(minor, /*is_damaged=*/true), IsOk()) << "nobody has looked";
   }
+}
+
+TEST_F(OtherMinor, ANodeIsToldOfDamageWhereItUnderstandsThat) {
+  const auto is_damaged = Fails(absl::StatusCode::kDataLoss, ErrorReason::kChecksumMismatch);
+  for (const uint8_t minor : {uint8_t{0}, uint8_t{2}}) {
+    EXPECT_THAT(Read(minor, /*is_damaged=*/true, /*verify=*/true), is_damaged);
+    EXPECT_EQ(doubts_, 0) << int{minor};
+  }
+  EXPECT_THAT(Read(kDoubtMinor, /*is_damaged=*/false, /*verify=*/true), IsOk());
+  EXPECT_EQ(doubts_, 0);
+  EXPECT_THAT(Read(kDoubtMinor, /*is_damaged=*/true, /*verify=*/true), is_damaged);
+  EXPECT_EQ(doubts_, 1);
 }
 
 }  // namespace

@@ -232,6 +232,9 @@ void DamagedBytesAreDataLoss(ConformanceScene& scene) {
     scene.target().CorruptPayload(o.older.extent, at);  // and back
   }
   EXPECT_THAT(scene.Read(*o.channel, o.older.generation, o.older.extent), IsOk());
+  // The node was told of each.
+  EXPECT_TRUE(Eventually(
+      [&] { return scene.target().doubts() == std::vector<Generation>(3, o.older.generation); }));
 }
 
 }  // namespace

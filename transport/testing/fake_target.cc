@@ -226,6 +226,11 @@ void FakeTarget::SetWritten(FakeClaim* claim) {
   for (Owner& owner : owners_) owner.is_written |= owner.claim == claim;
 }
 
+void FakeTarget::Doubt(Generation generation, const Extent&) {
+  absl::MutexLock lock(&mutex_);
+  doubts_.push_back(generation);
+}
+
 void FakeTarget::AttachViewer(const ViewPins* viewer) {
   absl::MutexLock lock(&mutex_);
   viewers_.push_back(viewer);
@@ -255,6 +260,11 @@ size_t FakeTarget::seal_count() const {
 size_t FakeTarget::viewer_count() const {
   absl::MutexLock lock(&mutex_);
   return viewers_.size();
+}
+
+std::vector<Generation> FakeTarget::doubts() const {
+  absl::MutexLock lock(&mutex_);
+  return doubts_;
 }
 
 size_t FakeTarget::open_claims() const {

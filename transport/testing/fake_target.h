@@ -31,6 +31,7 @@ class FakeTarget final : public Target {
   absl::StatusOr<std::shared_ptr<WriteClaim>> Claim(Generation generation, const Extent& extent,
                                                     WriterKind kind) override;
   absl::Status Seal(const SealRecord& record) override;
+  void Doubt(Generation generation, const Extent& extent) override;
   void AttachViewer(const ViewPins* viewer) override;
   void DetachViewer(const ViewPins* viewer) override;
 
@@ -46,6 +47,8 @@ class FakeTarget final : public Target {
   void CorruptPayload(const Extent& extent, uint64_t at);
   size_t seal_count() const;
   size_t viewer_count() const;
+  // Generations of the parts that readers found damaged, in their order.
+  std::vector<Generation> doubts() const;
   // Owners that are not sealed.
   size_t open_claims() const;
 
@@ -82,6 +85,7 @@ class FakeTarget final : public Target {
   std::vector<const ViewPins*> viewers_ ABSL_GUARDED_BY(mutex_);
   Term newest_term_ ABSL_GUARDED_BY(mutex_);
   size_t seal_count_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<Generation> doubts_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace moonpool::transport

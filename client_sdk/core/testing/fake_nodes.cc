@@ -69,6 +69,7 @@ class FakeChannel final : public Channel, public transport::ViewSource {
   }
   absl::Status Submit(ReadOp* op) override { return Take({op, nullptr}); }
   absl::Status Submit(WriteOp* op) override { return Take({nullptr, op}); }
+  void Doubt(Generation, const Extent&) override { ++node_.doubts; }
 
   bool Progress() override {
     if (queue_.empty()) return false;

@@ -63,7 +63,7 @@ class FakeNode {
 
   uint64_t life() const { return life_; }
   mutable std::atomic<int> reads{0};
-  std::atomic<int> writes{0}, connects{0}, views{0};
+  std::atomic<int> writes{0}, connects{0}, views{0}, doubts{0};
   FakeFaults faults;
 
  private:
