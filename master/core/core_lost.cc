@@ -78,11 +78,7 @@ void Core::PartsLost(NodeId node, SessionId session, absl::Span<const LostPart> 
   s.totals.parts_damaged += parts.size();
   if (record->lost == nullptr) record->lost = std::make_unique<LostParts>();
   if (record->lost->Add(parts)) return s.ForgetUnlisted(*record, parts);
-  // Its inventory tells what is left.
-  s.to_register.push_back(node);
-  s.CloseSession(*record, now);
-  ++s.totals.inventories_retaken;
-  ++s.changes;
+  s.TakeInventoryAnew(*record, now);  // it tells what is left
 }
 
 bool CoreState::LoseParts(SlotIndex slot, PartTest is_gone, absl::Time now, DeathCause cause) {

@@ -153,6 +153,13 @@ void CoreState::CloseSession(NodeRecord& node, absl::Time now) {
   nodes.Refresh();
 }
 
+void CoreState::TakeInventoryAnew(NodeRecord& node, absl::Time now) {
+  to_register.push_back(node.id);
+  CloseSession(node, now);
+  ++totals.inventories_retaken;
+  ++changes;
+}
+
 void CoreState::RetireNode(NodeRecord& node) {
   keeper.TargetGone(node);
   Strike(node.description.name, node.description.incarnation);
@@ -223,8 +230,22 @@ bool CoreState::SettleLosses(SlotIndex slot, absl::Time now) {
   }
 }
 
-void Core::Heartbeat(NodeId node, SessionId session, absl::Time now) {
-  state_->SessionOf(node, session, now);
+void Core::Heartbeat(NodeId node, SessionId session, absl::Time now,
+                     std::optional<uint64_t> parts_max) {
+  CoreState& s = *state_;
+  NodeRecord* const record = s.SessionOf(node, session, now);
+  if (record == nullptr) return;
+  const bool was_full = record->is_journal_full();
+  const bool has_more = parts_max.value_or(UINT64_MAX) > record->parts_max;
+  record->parts_max = parts_max.value_or(UINT64_MAX);
+  if (has_more) {
+    ++s.changes;
+    s.keeper.NodesJoined();
+  }
+  if (was_full || !record->is_journal_full() || !record->is_usable()) return;
+  // What was evicted there has records, too, as long as nothing has overwritten it, and is
+  // forgotten when an inventory names it.
+  s.TakeInventoryAnew(*record, now);
 }
 
 void Core::CommandResult(NodeId node, SessionId session, uint64_t command_id,

@@ -235,6 +235,8 @@ struct CoreState {
   // Makes room for another node; false when all hold something or are in session.
   bool ReleaseOldestLost(absl::Time now);
   void CloseSession(NodeRecord& node, absl::Time now);
+  // The node is to come again, and say what it has.
+  void TakeInventoryAnew(NodeRecord& node, absl::Time now);
   // Does so ahead of the sweep for a live object that has nothing but lost or retired nodes; true
   // when the object is gone with that.
   bool SettleLosses(SlotIndex slot, absl::Time now);

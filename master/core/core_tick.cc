@@ -115,10 +115,7 @@ void CoreState::RetakeInventories(absl::Time now) {
   for (const NodeId id : debts.Listable()) {
     NodeRecord& node = *nodes.Find(id);
     if (!node.is_usable()) continue;  // an inventory is on its way, or comes with the node
-    to_register.push_back(id);
-    CloseSession(node, now);
-    ++totals.inventories_retaken;
-    ++changes;
+    TakeInventoryAnew(node, now);
   }
 }
 
