@@ -36,9 +36,9 @@ dev release asan tsan clang shared mutation:
 
 SECONDS ?= 60
 fuzz:
-	@cmake --preset clang --log-level=WARNING -DMOONPOOL_FUZZ_SECONDS=$(SECONDS)
-	@cmake --build --preset clang
-	@ctest --preset clang --label-regex fuzz
+	@cmake --preset asan --log-level=WARNING -DMOONPOOL_FUZZ_SECONDS=$(SECONDS)
+	@cmake --build --preset asan
+	@ctest --preset asan --label-regex fuzz
 
 # clang-tidy on the sources that differ from the last commit, or on FILES="a.cc b.cc"; slow.
 tidy:

@@ -39,6 +39,7 @@ Json ToJson(const v1::NodeStatus& node) {
                {"copies", node.copies()},
                {"segments", segments}};
   if (node.has_drain()) json["drain"] = DrainToJson(node);
+  if (node.has_parts_max()) json["parts_max"] = node.parts_max();
   return json;
 }
 
@@ -81,8 +82,13 @@ void PrintText(const v1::ListNodesResponse& list) {
   }
   table.Print(stdout);
   for (const v1::NodeStatus& node : list.nodes()) {
-    if (!node.has_drain()) continue;
-    std::printf("%s: %s\n", Printable(node.address().name()).c_str(), Describe(node).c_str());
+    const std::string name = Printable(node.address().name());
+    if (node.has_drain()) std::printf("%s: %s\n", name.c_str(), Describe(node).c_str());
+    if (node.has_parts_max()) {
+      std::printf(
+          "%s: its journal cannot grow, so it takes no more than %llu parts; its log says why\n",
+          name.c_str(), static_cast<unsigned long long>(node.parts_max()));
+    }
   }
 }
 

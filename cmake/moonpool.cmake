@@ -49,7 +49,7 @@ endfunction()
 #               [RESOURCES lock ...])
 # One ctest entry per binary, 60 seconds unless told; RESOURCES name what two tests must not share.
 function(moonpool_test)
-  if(NOT MOONPOOL_TESTS OR NOT MOONPOOL_UNIT_TESTS)
+  if(NOT MOONPOOL_TESTS)
     return()
   endif()
   cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "SOURCES;DEPS;LABELS;ARGS;DEFINES;RESOURCES" ${ARGN})

@@ -1,5 +1,5 @@
 # moonpool_fuzz(NAME frame_fuzz SOURCES frame_fuzz.cc DEPS moonpool::... CORPUS corpus/frame)
-# SOURCES define LLVMFuzzerTestOneInput. Under MOONPOOL_LIBFUZZER (the clang preset) the target is a
+# SOURCES define LLVMFuzzerTestOneInput. Under MOONPOOL_LIBFUZZER (the asan preset) the target is a
 # libFuzzer program, and its ctest entry replays the corpus and fuzzes for a few seconds. Elsewhere a
 # small driver replays the corpus and some deterministic mutations of it as an ordinary test.
 set(MOONPOOL_FUZZ_SECONDS 10 CACHE STRING "How long one libFuzzer ctest entry runs")
@@ -14,7 +14,7 @@ function(moonpool_fuzz)
   target_include_directories(${ARG_NAME} PRIVATE ${moonpool_SOURCE_DIR})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} moonpool_executable)
   if(MOONPOOL_LIBFUZZER)
-    target_link_options(${ARG_NAME} PRIVATE -fsanitize=fuzzer,address)
+    target_link_options(${ARG_NAME} PRIVATE -fsanitize=fuzzer)
     # libFuzzer writes what it finds into the first folder: a scratch one, never the corpus.
     set(scratch ${CMAKE_CURRENT_BINARY_DIR}/${ARG_NAME}.found)
     file(MAKE_DIRECTORY ${scratch})

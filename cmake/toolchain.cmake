@@ -34,8 +34,7 @@ endif()
 
 # Libraries under a fuzzer need coverage counters; the fuzzers themselves add the engine.
 if(MOONPOOL_LIBFUZZER)
-  add_compile_options(-fsanitize=fuzzer-no-link,address -fno-omit-frame-pointer)
-  add_link_options(-fsanitize=address)
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
 # What every target of ours is compiled with, and nothing generated or vendored is.

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # What is checked before a change lands, beyond `make test`. Runs every stage, then says which
 # failed and what each took.
-#   tools/check.sh [stage ...]     stages: format shared mutation asan tsan clang sim
+#   tools/check.sh [stage ...]     stages: format shared mutation asan tsan sim
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=(format shared mutation asan tsan clang sim)
+[ ${#stages[@]} -gt 0 ] || stages=(format shared mutation asan tsan sim)
 
 build() {
   cmake --preset "$1" --log-level=WARNING "${@:2}" && cmake --build --preset "$1" -- --quiet
@@ -26,16 +26,14 @@ check_mutation() {
   build mutation && build/mutation/bin/moonpool-sim --mutations tests/sim/mutations.txt
 }
 
-check_asan() { build asan && ctest --preset asan; }
+# With clang, which also analyses the locks and brings the fuzzers' engine, and every header alone.
+check_asan() {
+  build asan -DMOONPOOL_FUZZ_SECONDS="${FUZZ_SECONDS:-5}" &&
+    cmake --build --preset asan --target all_verify_interface_header_sets -- --quiet &&
+    ctest --preset asan
+}
 
 check_tsan() { build tsan && ctest --preset tsan; }
-
-# Thread-safety analysis of the product, every header on its own, and the fuzzers with their engine.
-check_clang() {
-  build clang -DMOONPOOL_FUZZ_SECONDS="${FUZZ_SECONDS:-5}" &&
-    cmake --build --preset clang --target all_verify_interface_header_sets -- --quiet &&
-    ctest --preset clang --label-regex '^fuzz$'
-}
 
 # The long set of the simulator; a violation says the seed.
 check_sim() {

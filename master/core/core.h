@@ -92,7 +92,9 @@ class Core {
   void InventoryComplete(NodeId node, SessionId session, absl::Time now);
   void SealReport(NodeId node, SessionId session, absl::Span<const SealedPart> parts,
                   absl::Time now);
-  void Heartbeat(NodeId node, SessionId session, absl::Time now);
+  // `parts_max`: that the node can hold, where its journal cannot grow.
+  void Heartbeat(NodeId node, SessionId session, absl::Time now,
+                 std::optional<uint64_t> parts_max = std::nullopt);
   void CommandResult(NodeId node, SessionId session, uint64_t command_id,
                      const absl::Status& status, absl::Time now);
   // The node has found these damaged, and forgotten them.

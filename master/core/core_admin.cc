@@ -29,6 +29,7 @@ NodeStatus StatusIn(const NodeRecord& node, const ReplicaKeeper& keeper, absl::T
                     .last_heard = now - node.last_heard,
                     .copies = keeper.CopiesOf(node.index),
                     .drain = keeper.DrainOf(node)};
+  if (node.is_journal_full()) status.parts_max = node.parts_max;
   for (const NodeSegment& segment : node.segments) {
     status.used_bytes += segment.allocator.used_bytes();
     status.capacity_bytes += segment.allocator.capacity_bytes();

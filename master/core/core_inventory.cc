@@ -365,16 +365,10 @@ void CoreState::NotePlace(const StoredPart& part) {
   if (node.seen != nullptr) node.seen->InsertPlace(part.segment, part.offset);
 }
 
-bool CoreState::HasSeen(SlotIndex slot, NodeIndex index) const {
-  const NodeRecord& node = nodes[index];
+bool CoreState::HasSeen(SlotIndex slot, const StoredPart& part) const {
+  const NodeRecord& node = nodes[part.node];
   if (node.seen == nullptr || !node.seen->Contains(slot)) return false;
-  if (objects.PartsOf(slot).size() == 1) return true;
-  bool has_all = true;
-  objects.ForEachPart(slot, [&](const StoredPart& part) {
-    has_all =
-        has_all && (part.node != index || node.seen->ContainsPlace(part.segment, part.offset));
-  });
-  return has_all;
+  return objects.PartsOf(slot).size() == 1 || node.seen->ContainsPlace(part.segment, part.offset);
 }
 
 bool CoreState::AddReplica(SlotIndex slot, StoredParts parts) {
@@ -387,7 +381,7 @@ bool CoreState::AddReplica(SlotIndex slot, StoredParts parts) {
       is_its_own ? parts[0].replica : static_cast<uint8_t>(unused - std::begin(is_used));
   // From now on it has several, and the places count.
   objects.ForEachPart(slot, [&](const StoredPart& part) {
-    if (HasSeen(slot, part.node)) NotePlace(part);
+    if (HasSeen(slot, part)) NotePlace(part);
   });
   for (StoredPart& part : parts) {
     part.replica = number;
@@ -395,7 +389,12 @@ bool CoreState::AddReplica(SlotIndex slot, StoredParts parts) {
     NoteSeen(slot, part);
     NotePlace(part);
   }
+  const StoredParts added = parts;
   Attach(slot, std::move(parts), ByteUse::kLive);
+  // Parts meet in the order in which nodes name them. One replica less shall go with a node.
+  for (const StoredPart& part : added) {
+    Gather(slot, [&](const StoredPart& other) { return other.node == part.node ? 1 : 0; });
+  }
   objects[slot].is_parked = false;
   UpdateEvictable(slot);
   keeper.Weigh(slot);

@@ -153,6 +153,13 @@ void CoreState::CloseSession(NodeRecord& node, absl::Time now) {
   nodes.Refresh();
 }
 
+void CoreState::TakeInventoryAnew(NodeRecord& node, absl::Time now) {
+  to_register.push_back(node.id);
+  CloseSession(node, now);
+  ++totals.inventories_retaken;
+  ++changes;
+}
+
 void CoreState::RetireNode(NodeRecord& node) {
   keeper.TargetGone(node);
   Strike(node.description.name, node.description.incarnation);
@@ -202,25 +209,6 @@ NodeRecord* CoreState::SessionOf(NodeId id, SessionId session, absl::Time now) {
   return node;
 }
 
-void CoreState::LoseReplicas(SlotIndex slot, NodeIndex node, absl::Time now, DeathCause cause) {
-  bool is_lost[256] = {};
-  objects.ForEachPart(slot, [&](const StoredPart& part) {
-    if (part.node == node) is_lost[part.replica] = true;
-  });
-  const uint32_t left = DropReplicas(slot, [&](uint8_t replica) { return is_lost[replica]; });
-  if (objects[slot].state == ObjectState::kGranted) {
-    if (left < grants.At(slot).min_replicas) Erase(slot, DeathCause::kAborted, now);
-    return;
-  }
-  if (left == 0) {
-    Erase(slot, cause, now);
-    ++totals.lost;
-    return;
-  }
-  objects[slot].is_parked = false;
-  UpdateEvictable(slot);
-}
-
 bool CoreState::SettleLosses(SlotIndex slot, absl::Time now) {
   for (;;) {
     bool is_there[256] = {};
@@ -236,13 +224,28 @@ bool CoreState::SettleLosses(SlotIndex slot, absl::Time now) {
     for (int i = 0; i < 256; ++i) {
       if (is_there[i] && !is_broken[i]) return false;
     }
-    LoseReplicas(slot, gone, now);
+    LoseParts(
+        slot, [gone](const StoredPart& part) { return part.node == gone; }, now);
     if (objects[slot].state != ObjectState::kLive) return true;
   }
 }
 
-void Core::Heartbeat(NodeId node, SessionId session, absl::Time now) {
-  state_->SessionOf(node, session, now);
+void Core::Heartbeat(NodeId node, SessionId session, absl::Time now,
+                     std::optional<uint64_t> parts_max) {
+  CoreState& s = *state_;
+  NodeRecord* const record = s.SessionOf(node, session, now);
+  if (record == nullptr) return;
+  const bool was_full = record->is_journal_full();
+  const bool has_more = parts_max.value_or(UINT64_MAX) > record->parts_max;
+  record->parts_max = parts_max.value_or(UINT64_MAX);
+  if (has_more) {
+    ++s.changes;
+    s.keeper.NodesJoined();
+  }
+  if (was_full || !record->is_journal_full() || !record->is_usable()) return;
+  // What was evicted there has records, too, as long as nothing has overwritten it, and is
+  // forgotten when an inventory names it.
+  s.TakeInventoryAnew(*record, now);
 }
 
 void Core::CommandResult(NodeId node, SessionId session, uint64_t command_id,

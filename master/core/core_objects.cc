@@ -252,9 +252,11 @@ void CoreState::RecordDeath(SlotIndex slot, uint64_t hash, DeathCause cause, abs
   }
   if (cause == DeathCause::kEvicted) {
     // The bytes are overwritten soon: the node is told when the key comes back or the obituary
-    // makes room. Objects of several parts, which are few, are forgotten at once.
-    obituary.last_seen_at = object.node;
-    if (object.node == 0) {
+    // makes room. Objects of several parts, which are few, are forgotten at once, and so is what
+    // stands where records are what there is no room for.
+    const bool is_urgent = object.node == 0 || nodes[object.node].is_journal_full();
+    obituary.last_seen_at = is_urgent ? 0 : object.node;
+    if (is_urgent) {
       objects.ForEachPart(slot, [&](const StoredPart& part) {
         Owe(part.node, {hash, object.generation});
       });

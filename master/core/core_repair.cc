@@ -101,7 +101,7 @@ bool ReplicaKeeper::IsSure(SlotIndex slot, const StoredPart& part) const {
   const NodeRecord& node = core_.nodes[part.node];
   // One that came back may have lost it: its inventory tells, and then what that does not name
   // goes.
-  const bool is_named = node.seen == nullptr || core_.HasSeen(slot, part.node);
+  const bool is_named = node.seen == nullptr || core_.HasSeen(slot, part);
   const Generation generation = core_.objects[slot].generation;
   // Of one that is not believed the next master would free it.
   if (!node.is_usable() || !is_named || generation <= node.given_up_to) return false;

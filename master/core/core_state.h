@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -47,6 +48,8 @@ struct ReleaseRule {
   absl::Span<const Part> pinned = {};  // these rest until pinned_until
   absl::Time pinned_until = absl::InfinitePast();
 };
+
+using PartTest = absl::FunctionRef<bool(const StoredPart&)>;
 
 // One StartPuts, as far as all its keys share it.
 struct PutContext {
@@ -232,9 +235,8 @@ struct CoreState {
   // Makes room for another node; false when all hold something or are in session.
   bool ReleaseOldestLost(absl::Time now);
   void CloseSession(NodeRecord& node, absl::Time now);
-  // Replicas with a part on this node are gone, and the object with its last one.
-  void LoseReplicas(SlotIndex slot, NodeIndex node, absl::Time now,
-                    DeathCause cause = DeathCause::kNodeLost);
+  // The node is to come again, and say what it has.
+  void TakeInventoryAnew(NodeRecord& node, absl::Time now);
   // Does so ahead of the sweep for a live object that has nothing but lost or retired nodes; true
   // when the object is gone with that.
   bool SettleLosses(SlotIndex slot, absl::Time now);
@@ -254,10 +256,10 @@ struct CoreState {
   // Numbers of replicas with several parts tell their cuts, so those are counted as well: these
   // parts, which a node brings for the first time, are one more.
   void WishAsFound(SlotIndex slot, const ReportedPart& part, const StoredParts& parts);
-  // The part's node has named it since it came back; all parts of the object that it is to have.
+  // The part's node has named it since it came back.
   void NoteSeen(SlotIndex slot, const StoredPart& part);
   void NotePlace(const StoredPart& part);
-  bool HasSeen(SlotIndex slot, NodeIndex index) const;
+  bool HasSeen(SlotIndex slot, const StoredPart& part) const;
   // Under the number that the parts name, if no other replica has it. False: the object has as many
   // replicas as there may be.
   bool AddReplica(SlotIndex slot, StoredParts parts);
@@ -272,6 +274,12 @@ struct CoreState {
   void ReleasePartial(const PartialPart& part, const ReleaseRule& rule = {});
 
   // --- core_lost.cc
+  // Replicas with such a part are gone, and the object with its last one. False: there is none.
+  bool LoseParts(SlotIndex slot, PartTest is_gone, absl::Time now,
+                 DeathCause cause = DeathCause::kNodeLost);
+  // Parts of a live object whose cuts are equal stand in for each other, wherever they were written
+  // or copied. The bad ones (above 0; more is worse) come together in as few replicas as may be.
+  void Gather(SlotIndex slot, absl::FunctionRef<int(const StoredPart&)> badness);
   // New lost parts that no list of the node's parts names: of copies in flight, and of objects that
   // wait for other parts.
   void ForgetUnlisted(const NodeRecord& node, absl::Span<const LostPart> parts);

@@ -115,10 +115,7 @@ void CoreState::RetakeInventories(absl::Time now) {
   for (const NodeId id : debts.Listable()) {
     NodeRecord& node = *nodes.Find(id);
     if (!node.is_usable()) continue;  // an inventory is on its way, or comes with the node
-    to_register.push_back(id);
-    CloseSession(node, now);
-    ++totals.inventories_retaken;
-    ++changes;
+    TakeInventoryAnew(node, now);
   }
 }
 
@@ -146,18 +143,20 @@ void CoreState::SweepNodes(absl::Time now, uint32_t* work) {
   for (NodeIndex index = 1; index < nodes.records().size() && *work > 0; ++index) {
     if (nodes.records()[index] == nullptr) continue;
     NodeRecord& node = nodes[index];
-    const bool is_gone = node.state == NodeState::kLost || node.state == NodeState::kRetired;
-    while (is_gone && *work > 0 && !node.parts.empty()) {
-      LoseReplicas(node.parts.back(), index, now);
+    const auto is_here = [index](const StoredPart& part) { return part.node == index; };
+    const bool is_lost = node.state == NodeState::kLost || node.state == NodeState::kRetired;
+    while (is_lost && *work > 0 && !node.parts.empty()) {
+      LoseParts(node.parts.back(), is_here, now);
       --*work;
     }
     while (node.is_usable() && *work > 0 && node.unswept > 0) {
       const SlotIndex slot = node.parts[node.unswept - 1];
-      if (objects[slot].state == ObjectState::kGranted || HasSeen(slot, index)) {
-        --node.unswept;
-      } else {
-        LoseReplicas(slot, index, now);  // the node does not have it any more
-      }
+      // What the node does not have any more.
+      const auto is_gone = [&](const StoredPart& part) {
+        return is_here(part) && !HasSeen(slot, part);
+      };
+      const bool is_granted = objects[slot].state == ObjectState::kGranted;
+      if (is_granted || !LoseParts(slot, is_gone, now)) --node.unswept;
       --*work;
     }
     FindLostParts(node, now, work);

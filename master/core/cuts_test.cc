@@ -1,8 +1,11 @@
 // Replicas of several parts, and what is left of them here and there.
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "master/core/testing/copy_pool.h"
+#include "master/core/testing/old_parts.h"
 
 namespace moonpool::master {
 namespace {
@@ -80,6 +83,110 @@ TEST(Cuts, WhatIsFoundTwiceUnderOneNumberWasWishedTwice) {
   next.Settle();
   EXPECT_EQ(next.core.ListObjects({}, next.now)->objects[0].wished_replicas, 2u);
   EXPECT_EQ(next.Get("large").location.replicas.size(), 2u);
+}
+
+// Which half of one object, and of which cut.
+struct Half {
+  uint32_t part = 0;
+  uint32_t cut = 0;
+};
+
+// An older master's node that holds these comes to a new one.
+FakeNode& JoinWith(CopyPool& pool, const std::string& name, const std::vector<Half>& halves) {
+  pool.nodes.push_back(std::make_unique<FakeNode>(OldNode(name)));
+  FakeNode& node = *pool.nodes.back();
+  uint64_t block = 0;
+  for (const Half& half : halves) {
+    SealedPart part = OldHalves("large")[half.part];
+    part.extent.offset = block++ * kBlock;
+    part.replica_index = half.cut;
+    part.replicas = 2;
+    EXPECT_TRUE(node.Seal(CopyPool::RecordOf(part)));
+  }
+  pool.Connect(node);
+  return node;
+}
+
+void LosePart(CopyPool& pool, FakeNode& node, size_t number) {
+  const SealedPart part = node.Inventory()[number];
+  const LostPart lost[] = {{part.generation, part.extent}};
+  node.Forget(lost[0].extent);
+  pool.core.PartsLost(node.id, node.session, lost, pool.now);
+}
+
+// Each node is named before the other half of what it holds is: {n1 n0}, {n2 n1} as they meet.
+TEST(Cuts, OneReplicaGoesWithANodeThatHoldsOne) {
+  CopyPool pool;
+  JoinWith(pool, "n0", {{.part = 1}});
+  FakeNode& both = JoinWith(pool, "n1", {{.part = 0}, {.part = 1}});
+  JoinWith(pool, "n2", {{.part = 0}});
+  ASSERT_EQ(pool.Get("large").location.replicas.size(), 2u);
+  pool.Disconnect(both);
+  ASSERT_EQ(pool.Get("large").location.replicas.size(), 1u);
+  pool.ExpectReadable("large");
+  pool.Advance(absl::Seconds(6));
+  pool.ExpectReadable("large");
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
+TEST(Cuts, WhatIsLeftOfTwoReplicasIsOne) {
+  for (const bool is_damaged : {false, true}) {
+    CopyPool pool;
+    FakeNode& first = JoinWith(pool, "n0", {{.part = 0}});
+    JoinWith(pool, "n1", {{.part = 1}});
+    JoinWith(pool, "n2", {{.part = 0}});
+    FakeNode& last = JoinWith(pool, "n3", {{.part = 1}});
+    ASSERT_EQ(pool.Get("large").location.replicas.size(), 2u);
+    for (FakeNode* const node : {&first, &last}) {
+      is_damaged ? LosePart(pool, *node, 0) : pool.Disconnect(*node);
+    }
+    pool.Advance(absl::Seconds(6));
+    ASSERT_EQ(pool.Get("large").location.replicas.size(), 1u) << is_damaged;
+    pool.ExpectReadable("large");
+    pool.Settle();
+    pool.ExpectReadable("large");
+  }
+}
+
+// One node after the other is lost, of which none has a part of the other replica.
+TEST(Cuts, AReplicaThatIsWholeStaysAsItIs) {
+  CopyPool pool;
+  JoinWith(pool, "n0", {{.part = 0}, {.part = 1}});
+  FakeNode& first = JoinWith(pool, "n1", {{.part = 0}});
+  FakeNode& second = JoinWith(pool, "n2", {{.part = 1}});
+  pool.Disconnect(first);
+  pool.Advance(absl::Seconds(3));
+  pool.KeepAlive();
+  pool.Disconnect(second);
+  const Replicas whole = pool.Get("large").location.replicas;
+  ASSERT_EQ(whole.size(), 1u);
+  for (int seconds = 1; seconds < 10; ++seconds) {
+    pool.Advance(absl::Seconds(1));
+    pool.KeepAlive();
+    const Replicas found = pool.Get("large").location.replicas;
+    ASSERT_EQ(found.size(), 1u) << seconds;
+    EXPECT_EQ(found[0].parts, whole[0].parts);
+  }
+}
+
+// The other one stands on the same node, and is whole.
+TEST(Cuts, ADamagedPartTakesItsOwnReplicaOnly) {
+  CopyPool pool;
+  FakeNode& shared = JoinWith(pool, "n0", {{.part = 0, .cut = 0}, {.part = 0, .cut = 1}});
+  JoinWith(pool, "n1", {{.part = 1, .cut = 0}});
+  JoinWith(pool, "n2", {{.part = 1, .cut = 1}});
+  ASSERT_EQ(pool.Get("large").location.replicas.size(), 2u);
+  LosePart(pool, shared, 0);
+  pool.Advance(absl::ZeroDuration());
+  ASSERT_EQ(pool.Get("large").location.replicas.size(), 1u);
+  pool.ExpectReadable("large");
+  // So does one that the inventory of a new session does not name.
+  shared.Forget(shared.Inventory()[0].extent);
+  pool.Disconnect(shared);
+  pool.Connect(shared);
+  pool.Advance(absl::Seconds(1));
+  EXPECT_FALSE(pool.Get("large").status.ok());
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
 }
 
 }  // namespace

@@ -38,6 +38,12 @@ TEST_P(ModelSeeds, NoHistoryBreaksAPromise) {
 
 INSTANTIATE_TEST_SUITE_P(All, ModelSeeds, testing::Combine(testing::Range(1, 81), testing::Bool()));
 
+// Others, which have once found a fault.
+TEST(ModelTest, NoHistoryBreaksAPromiseAgain) {
+  RunModel({.seed = 196, .has_damage = true, .eviction_policy = "cohort"});
+  RunModel({.seed = 271, .eviction_policy = "lru"});
+}
+
 // For hands: --gtest_also_run_disabled_tests --gtest_filter=*Many*
 TEST(ModelTest, DISABLED_ManyHistories) {
   for (uint64_t seed = 1; seed <= 1000; ++seed) {

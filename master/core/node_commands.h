@@ -112,6 +112,7 @@ struct NodeStatus {
   std::vector<SegmentStatus> segments = {};
   uint32_t copies = 0;  // parts that it gives or takes now
   std::optional<DrainStatus> drain = {};
+  std::optional<uint64_t> parts_max = {};  // its journal cannot grow
 };
 
 // Forget these generations if they still own their bytes. Answered through

@@ -42,6 +42,7 @@ uint64_t NodeRecord::capacity_bytes() const {
 
 uint64_t NodeRecord::largest_free_bytes() const {
   uint64_t largest = 0;
+  if (!has_room_for_part()) return largest;
   for (const NodeSegment& segment : segments) {
     largest = std::max(largest, segment.allocator.largest_free_bytes());
   }

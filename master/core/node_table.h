@@ -85,6 +85,8 @@ struct NodeRecord {
   bool was_lost_full = false;         // what it held when it was lost has not come back with it
   std::vector<NodeSegment> segments;  // by id
   BytesByUse bytes = {};
+  // It has room for so many, since its journal cannot grow; UINT64_MAX: its bytes alone bound them.
+  uint64_t parts_max = UINT64_MAX;
   bool is_draining = false;  // it takes no more, and what it holds moves to others
   // It came empty: until it has been here for a while it gets less than its share.
   absl::Time empty_since = absl::InfinitePast();
@@ -106,6 +108,8 @@ struct NodeRecord {
   bool is_up() const { return state == NodeState::kUp; }
   bool is_usable() const { return is_up() && inventory_complete; }
   bool takes_grants() const { return is_usable() && !is_draining; }
+  bool is_journal_full() const { return parts_max != UINT64_MAX; }
+  bool has_room_for_part() const { return parts.size() < parts_max; }
   NodeAddress address() const;
   // Of parts that are stored, or may become so.
   uint64_t held_bytes() const;
@@ -113,6 +117,7 @@ struct NodeRecord {
   bool is_empty() const;
   uint64_t free_bytes() const;
   uint64_t capacity_bytes() const;
+  // 0 where no part may come, however small.
   uint64_t largest_free_bytes() const;
 };
 

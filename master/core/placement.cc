@@ -244,6 +244,7 @@ std::optional<PlacedReplica> Placement::JoinHoles(absl::Span<const NodeIndex> ca
 
 std::optional<StoredPart> Placement::Take(NodeIndex node, uint64_t payload_bytes) {
   const uint64_t length = payload_bytes + kPartHeaderBytes;
+  if (!nodes_[node].has_room_for_part()) return std::nullopt;
   std::vector<NodeSegment>& segments = nodes_[node].segments;
   // The fullest segment that fits keeps the large holes of the others whole.
   NodeSegment* best = nullptr;

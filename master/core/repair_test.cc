@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::SizeIs;
 
-constexpr PutArguments kTwice = {.replicas = 2};
+const PutArguments kTwice = {.replicas = 2};
 
 // Two nodes hold all keys; a third one is empty.
 class RepairTest : public testing::Test {

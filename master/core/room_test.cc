@@ -9,7 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr PutArguments kTwice = {.replicas = 2};
+const PutArguments kTwice = {.replicas = 2};
 
 std::string Key(int i) { return absl::StrCat("key", i); }
 

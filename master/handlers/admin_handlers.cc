@@ -81,6 +81,7 @@ void WriteNode(const NodeStatus& node, v1::NodeStatus* out) {
   out->set_capacity_bytes(node.capacity_bytes);
   out->set_last_heard_ms(ToWireMs(node.last_heard));
   out->set_copies(node.copies);
+  if (node.parts_max.has_value()) out->set_parts_max(*node.parts_max);
   if (node.drain.has_value()) WriteDrain(*node.drain, out->mutable_drain());
   for (const SegmentStatus& segment : node.segments) {
     v1::SegmentStatus* to = out->add_segments();

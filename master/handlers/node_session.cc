@@ -196,7 +196,8 @@ void NodeSession::OnPartsLost(const v1::PartsLost& message, absl::Time now) {
 }
 
 void NodeSession::OnHeartbeat(const v1::Heartbeat& message, absl::Time now) {
-  core_.Heartbeat(node_, session_, now);
+  core_.Heartbeat(node_, session_, now,
+                  message.has_parts_max() ? std::optional(message.parts_max()) : std::nullopt);
   heartbeat_to_ack_ = message.sequence();
   on_ready_();
 }

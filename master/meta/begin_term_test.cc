@@ -23,7 +23,7 @@ class BeginTermTest : public testing::Test {
 
   MemoryDisk disk_;
   MemoryMetaStore store_{disk_};
-  const SteadyClock clock_;
+  const SteadyClock clock_ = {};
 };
 
 TEST_F(BeginTermTest, EveryTermIsLaterThanAllBefore) {

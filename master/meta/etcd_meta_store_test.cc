@@ -45,7 +45,7 @@ class EtcdUnderTest final : public MetaStoreUnderTest {
   void Release(MetaStore&) override { etcd_.Release(); }
 
  private:
-  const SteadyClock clock_;
+  const SteadyClock clock_ = {};
   ServedEtcd etcd_{clock_};
 };
 
@@ -86,7 +86,7 @@ class EtcdMetaStoreTest : public ::testing::Test {
     });
   }
 
-  const SteadyClock clock_;
+  const SteadyClock clock_ = {};
   ServedEtcd etcd_{clock_};
   std::unique_ptr<EtcdMetaStore> store_;
 };

@@ -53,7 +53,7 @@ class RocksUnderTest final : public MetaStoreUnderTest {
 
  private:
   const TempDir dir_;
-  const SteadyClock clock_;
+  const SteadyClock clock_ = {};
   absl::Notification release_;
 };
 
@@ -121,7 +121,7 @@ class RocksStore : public testing::Test {
   }
 
   const TempDir dir_;
-  const SteadyClock clock_;
+  const SteadyClock clock_ = {};
 };
 
 TEST_F(RocksStore, IsOpenInOneProcessOnly) {

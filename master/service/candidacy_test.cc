@@ -175,7 +175,7 @@ class CandidacyTest : public testing::Test {
     ASSERT_THAT(etcd_.Apply(EtcdTxn{.success = {EtcdDelete{"/t/leader"}}}), IsOk());
   }
 
-  const SteadyClock clock_;
+  const SteadyClock clock_ = {};
   ServedEtcd etcd_{clock_};
 };
 

@@ -57,7 +57,7 @@ class ElectionThreadTest : public ::testing::Test {
     return found;
   }
 
-  const SteadyClock clock_;
+  const SteadyClock clock_ = {};
   TestLogger log_;
   metrics::Registry registry_;
   ElectionMetrics metrics_{registry_};

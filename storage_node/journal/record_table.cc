@@ -21,6 +21,9 @@ using transport::SealRecord;
 static_assert(std::endian::native == std::endian::little, "the layout is that of memory");
 
 constexpr size_t kCellsMax = UINT32_MAX;
+// Of the parts that fit, these few are left to those that come before the ones go that make room.
+constexpr uint64_t kShareOnTheirWay = 64;
+constexpr uint64_t kMostOnTheirWay = 1024;
 constexpr size_t kBodyAt = sizeof(uint64_t);
 
 uint64_t WordOf(CellKind kind, uint64_t rest) { return static_cast<uint64_t>(kind) | rest << 8; }
@@ -144,6 +147,7 @@ void RecordTable::Scan() {
     found_.push_back(JournalEntry{cell});
     end_ = std::max(end_, *std::max_element(cells.begin(), cells.end()) + 1);
   }
+  entries_ = found_.size();
   for (Cell cell = end_; cell > kHeaderCells; --cell) {
     if (!is_used[cell - 1]) unused_.push_back(cell - 1);
   }
@@ -241,26 +245,38 @@ absl::StatusOr<JournalEntry> RecordTable::Write(CellKind kind, HeadBody head,
   if (cells.size() > 1) head.first_text = cells[1];
   std::memcpy(At(cells[0]) + kBodyAt, &head, sizeof(head));
   StoreWord(cells[0], HeadWord(kind, head, text));
+  ++entries_;
   return JournalEntry{cells[0]};
 }
 
 absl::StatusOr<std::vector<RecordTable::Cell>> RecordTable::Take(size_t count) {
   const size_t reused = std::min(count, unused_.size());
   const size_t end = end_ + (count - reused);
+  if (end > ready_cells()) RETURN_IF_ERROR(stuck_ = MakeReady(end));
+  std::vector<Cell> cells(unused_.rbegin(), unused_.rbegin() + static_cast<ptrdiff_t>(reused));
+  unused_.resize(unused_.size() - reused);
+  while (cells.size() < count) cells.push_back(end_++);
+  return cells;
+}
+
+absl::Status RecordTable::MakeReady(size_t end) {
   if (end * kCellBytes > memory_.bytes.size()) {
     return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
                      absl::StrCat("the index has no room for more than ", end_, " cells"),
                      {.hint = "raise --data-parts-max"});
   }
-  if (end > ready_cells()) {
-    ASSIGN_OR_RETURN(const size_t ready, memory_.make_ready(end * kCellBytes));
-    memory_.ready_bytes = std::min(ready, memory_.bytes.size());
-    MP_CHECK(end <= ready_cells(), "made less ready than was asked for", ready);
-  }
-  std::vector<Cell> cells(unused_.rbegin(), unused_.rbegin() + static_cast<ptrdiff_t>(reused));
-  unused_.resize(unused_.size() - reused);
-  while (cells.size() < count) cells.push_back(end_++);
-  return cells;
+  ASSIGN_OR_RETURN(const size_t ready, memory_.make_ready(end * kCellBytes));
+  memory_.ready_bytes = std::min(ready, memory_.bytes.size());
+  MP_CHECK(end <= ready_cells(), "made less ready than was asked for", ready);
+  return absl::OkStatus();
+}
+
+JournalRoom RecordTable::Room() {
+  if (!stuck_.ok()) stuck_ = MakeReady(size_t{ready_cells()} + kRecordCellsMax);
+  if (stuck_.ok()) return {};
+  const uint64_t cells = ready_cells() - kHeaderCells;
+  const uint64_t fit = entries_ == 0 ? cells / kRecordCellsMax : cells * entries_ / used_cells();
+  return {.parts_max = fit - std::min(fit / kShareOnTheirWay, kMostOnTheirWay), .why = stuck_};
 }
 
 void RecordTable::Demote(JournalEntry entry) {
@@ -277,6 +293,7 @@ void RecordTable::Erase(JournalEntry entry) {
   StoreWord(entry.value, 0);
   if (kind == CellKind::kSealed) FreeText(LoadHead(entry.value));
   unused_.push_back(entry.value);
+  --entries_;
 }
 
 // After its head has let go of it.

@@ -77,6 +77,7 @@ class RecordTable {
   absl::StatusOr<JournalEntry> AppendTaken(Generation generation, const Extent& extent);
   void Demote(JournalEntry entry);
   void Erase(JournalEntry entry);
+  JournalRoom Room();
   void NoteTerm(Term term);
 
   // In use for records, their text included.
@@ -92,6 +93,7 @@ class RecordTable {
   bool ReadText(const HeadBody& head, std::string& text, std::vector<Cell>* cells) const;
   bool IsWhole(Cell cell, HeadBody& head, std::string& text, std::vector<Cell>* cells) const;
   absl::StatusOr<std::vector<Cell>> Take(size_t count);
+  absl::Status MakeReady(size_t end);
   absl::StatusOr<JournalEntry> Write(CellKind kind, HeadBody head, absl::string_view text);
   void FreeText(const HeadBody& head);
 
@@ -106,6 +108,8 @@ class RecordTable {
   Term newest_term_;
   Cell end_ = kHeaderCells;   // cells from here on were never used
   std::vector<Cell> unused_;  // below it
+  uint64_t entries_ = 0;
+  absl::Status stuck_;  // why the last attempt to grow failed
   std::vector<JournalEntry> found_;
   uint64_t damaged_ = 0;
 };

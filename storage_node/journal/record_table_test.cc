@@ -70,6 +70,33 @@ Found LookAt(TestTable& table, const Image& image) {
 
 void AddTo(Found& found, const SealRecord& record) { found.sealed[record.generation] = record; }
 
+TEST(RecordTable, OneThatCannotGrowSaysHowManyFit) {
+  TestTable table;
+  ASSERT_OK_AND_ASSIGN(RecordTable records, table.Create());
+  EXPECT_THAT(records.Room().why, IsOk());
+  table.is_full = true;
+  EXPECT_THAT(records.Room().why, IsOk()) << "it has not tried";
+  std::vector<JournalEntry> entries;
+  absl::StatusOr<JournalEntry> entry;
+  while ((entry = records.Append(Record(1))).ok()) entries.push_back(*entry);
+  for (int i = 0; i < 2; ++i) {
+    const JournalRoom room = records.Room();
+    EXPECT_EQ(room.parts_max, entries.size());
+    EXPECT_EQ(room.why, entry.status());
+    // Nothing that goes makes it less.
+    if (i == 0) records.Erase(entries.front());
+  }
+  EXPECT_THAT(records.Append(Record(2)), IsOk());
+  EXPECT_THAT(records.Append(Record(3)), StatusIs(StatusCode::kResourceExhausted));
+
+  ASSERT_OK_AND_ASSIGN(RecordTable next, table.Open());
+  EXPECT_FALSE(next.Append(Record(4)).ok());
+  EXPECT_EQ(next.Room().parts_max, entries.size());
+  table.is_full = false;
+  EXPECT_THAT(next.Room().why, IsOk());
+  EXPECT_THAT(next.Append(Record(4)), IsOk());
+}
+
 TEST(RecordTable, WhatWasAppendedIsFoundAgain) {
   TestTable table;
   ASSERT_OK_AND_ASSIGN(RecordTable first, table.Create(Incarnation{42}));

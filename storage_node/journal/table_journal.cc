@@ -27,6 +27,11 @@ void TableJournal::Erase(JournalEntry entry) {
   table_.Erase(entry);
 }
 
+JournalRoom TableJournal::Room() {
+  absl::MutexLock lock(&mutex_);
+  return table_.Room();
+}
+
 void TableJournal::NoteTerm(Term term) {
   absl::MutexLock lock(&mutex_);
   table_.NoteTerm(term);

@@ -28,6 +28,7 @@ class TableJournal final : public SealJournal {
   absl::StatusOr<JournalEntry> AppendTaken(Generation generation, const Extent& extent) override;
   void Demote(JournalEntry entry) override;
   void Erase(JournalEntry entry) override;
+  JournalRoom Room() override;
   void NoteTerm(Term term) override;
 
   Incarnation incarnation() const;

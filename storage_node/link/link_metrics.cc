@@ -7,6 +7,9 @@ LinkMetrics::LinkMetrics(metrics::Registry& registry)
                               "The link to the master: 0 waiting, 1 connecting, 2 registering, 3 "
                               "uploading the inventory, 4 live.")),
       term(registry.AddGauge("moonpool_node_link_term", "Term of the present master.")),
+      journal_full(registry.AddGauge(
+          "moonpool_node_journal_full",
+          "1 while the index in --pool-dir cannot grow: no more parts are taken than fit.")),
       sessions(registry.AddCounter("moonpool_node_link_sessions_total",
                                    "Times a master has registered this node.")),
       failures(registry.AddCounter("moonpool_node_link_failures_total",

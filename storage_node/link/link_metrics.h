@@ -11,6 +11,7 @@ struct LinkMetrics {
 
   metrics::Gauge& state;  // the number of LinkState
   metrics::Gauge& term;
+  metrics::Gauge& journal_full;
   metrics::Counter& sessions;
   metrics::Counter& failures;
   metrics::Counter& inventories;

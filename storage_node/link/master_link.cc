@@ -24,6 +24,7 @@ constexpr absl::Duration kHeartbeatIntervalDefault = absl::Seconds(1);
 constexpr absl::Duration kHeartbeatIntervalMin = absl::Milliseconds(10);
 constexpr absl::Duration kHeartbeatIntervalMax = absl::Minutes(1);
 constexpr absl::Duration kSessionTimeoutMax = absl::Minutes(10);
+constexpr absl::Duration kJournalWarnings = absl::Minutes(1);
 constexpr int kHeartbeatsPerTimeoutMin = 2;
 constexpr absl::Duration kCopyTimeoutMax = absl::Minutes(10);
 constexpr uint32_t kPartsLostMinor = 3;
@@ -325,8 +326,7 @@ void MasterLink::TickSession(absl::Time now, bool has_room, LinkOutput& out) {
     return Drop(TimedOut("no heartbeat was answered", session_timeout_), now, out);
   }
   if (now >= next_heartbeat_) {
-    out.send.emplace_back().mutable_heartbeat()->set_sequence(++heartbeats_sent_);
-    next_heartbeat_ = now + heartbeat_interval_;
+    SendHeartbeat(now, out);
   }
   TickSearch(now, out);
   if (!has_room) return;
@@ -339,6 +339,25 @@ void MasterLink::TickSession(absl::Time now, bool has_room, LinkOutput& out) {
   }
   SendLostParts(out);
   SendDueReports(now, out);
+}
+
+void MasterLink::SendHeartbeat(absl::Time now, LinkOutput& out) {
+  v1::Heartbeat& heartbeat = *out.send.emplace_back().mutable_heartbeat();
+  heartbeat.set_sequence(++heartbeats_sent_);
+  next_heartbeat_ = now + heartbeat_interval_;
+  const JournalRoom room = index_.journal_room();
+  const bool is_full = !room.why.ok();
+  if (is_full) heartbeat.set_parts_max(room.parts_max);
+  metrics_.journal_full.Set(is_full ? 1 : 0);
+  if (is_full && now >= warn_of_journal_) {
+    logger_.Warn(
+        "the journal cannot grow: the master evicts for what is to come, or puts it elsewhere",
+        {{"parts_max", room.parts_max}, {"why", Describe(room.why)}});
+    warn_of_journal_ = now + kJournalWarnings;
+  } else if (!is_full && warn_of_journal_ > absl::InfinitePast()) {
+    logger_.Info("the journal has room again", {});
+    warn_of_journal_ = absl::InfinitePast();
+  }
 }
 
 absl::Status MasterLink::WhyListAnew() const {

@@ -142,6 +142,7 @@ class MasterLink {
   void OnHeartbeatAck(const v1::HeartbeatAck& ack, absl::Time now, LinkOutput& out);
 
   void TickSession(absl::Time now, bool has_room, LinkOutput& out);
+  void SendHeartbeat(absl::Time now, LinkOutput& out);
   void SendInventorySlice(LinkOutput& out);
   void SendDueReports(absl::Time now, LinkOutput& out);
   void SendLostParts(LinkOutput& out);
@@ -187,6 +188,7 @@ class MasterLink {
   uint64_t heartbeats_acked_ = 0;
   uint64_t heartbeats_before_live_ = 0;
   absl::Time next_heartbeat_;
+  absl::Time warn_of_journal_ = absl::InfinitePast();  // while it is full: again then
   absl::Time last_heard_;
   InventoryCursor cursor_;
   absl::Time reports_due_ = absl::InfiniteFuture();

@@ -4,6 +4,7 @@
 #include <linux/magic.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
@@ -64,6 +65,14 @@ std::string HolderOf(int lock_fd) {
 // Looked at before anything is taken: to find it out by filling the file system up would first take
 // the memory from everybody else.
 absl::Status CheckRoom(int fd, uint64_t from, uint64_t to, const std::string& hint) {
+  // Beyond this limit the kernel sends SIGXFSZ instead of an error.
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && to > limit.rlim_cur) {
+    return MakeError(StatusCode::kResourceExhausted, ErrorReason::kNoSpace,
+                     absl::StrCat("a file of ", to, " bytes is over the limit of this process, ",
+                                  limit.rlim_cur),
+                     {.hint = "raise the file size limit (ulimit -f, LimitFSIZE=)"});
+  }
   struct stat info {};
   struct statfs system {};
   if (fstat(fd, &info) != 0 || fstatfs(fd, &system) != 0 || system.f_blocks == 0) {

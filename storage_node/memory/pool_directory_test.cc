@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <linux/magic.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/wait.h>
@@ -166,6 +167,22 @@ TEST_F(PoolDirectoryTest, AFileSystemThatIsTooSmallIsAnErrorThatTakesNothing) {
   struct stat info {};
   ASSERT_EQ(fstat(file.get(), &info), 0);
   EXPECT_EQ(info.st_blocks, 0);
+}
+
+// Where the kernel would send a signal that ends the process.
+TEST_F(PoolDirectoryTest, AFileOverTheLimitOfTheProcessIsAnError) {
+  ASSERT_OK_AND_ASSIGN(const PoolDirectory directory, Open(path_));
+  ASSERT_OK_AND_ASSIGN(GrowingFile file, GrowingFile::Create(directory, "index", 4 * kMiB));
+  ASSERT_THAT(file.MakeReady(1), IsOk());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit tight{.rlim_cur = kMiB, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  const absl::StatusOr<size_t> grown = file.MakeReady(2 * kMiB);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_THAT(grown, StatusIs(StatusCode::kResourceExhausted));
+  EXPECT_THAT(Describe(grown.status()), HasSubstr("ulimit -f"));
+  EXPECT_THAT(file.MakeReady(2 * kMiB), IsOk());
 }
 
 TEST_F(PoolDirectoryTest, AGrowingFileKeepsItsAddressAndItsContent) {

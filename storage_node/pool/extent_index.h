@@ -102,6 +102,9 @@ class ExtentIndex {
   // segment's lock only for a bounded number of parts.
   InventorySlice NextInventory(const InventoryCursor& cursor, size_t records_max) const;
 
+  // How many parts there may be, as far as they can be written down.
+  JournalRoom journal_room() { return journal_.Room(); }
+
   // What was sealed and not yet reported.
   PartReports& seal_reports() { return seal_reports_; }
   // The oldest unreported seals that still stand.

@@ -21,6 +21,12 @@ struct JournalEntry {
 };
 inline constexpr JournalEntry kNoEntry{};
 
+struct JournalRoom {
+  // So many parts fit, those that are there included, unless their names become longer.
+  uint64_t parts_max = UINT64_MAX;
+  absl::Status why;  // it cannot grow now; OK: nothing is known to stop it
+};
+
 // Called under the lock of the segment concerned, so that the order of the calls is the order of
 // what happened to the bytes. Must not call back, and waits for nothing slower than memory.
 // Thread-safe: segments have locks of their own.
@@ -36,6 +42,8 @@ class SealJournal {
   // fail; neither can Erase. Both do nothing to kNoEntry.
   virtual void Demote(JournalEntry entry) = 0;
   virtual void Erase(JournalEntry entry) = 0;
+  // Tries again to grow where that failed before. Not under the lock of a segment.
+  virtual JournalRoom Room() { return {}; }
   // A master of this term has been heard. Never falls.
   virtual void NoteTerm(Term term) = 0;
 };

@@ -30,6 +30,7 @@ ServeMetrics::ServeMetrics(metrics::Registry& registry)
                  {ErrorReason::kBadArgument, nullptr},
                  {ErrorReason::kAlreadyExists, nullptr},
                  {ErrorReason::kLimitReached, nullptr},
+                 {ErrorReason::kNoSpace, nullptr},
                  {ErrorReason::kShuttingDown, nullptr}}},
       other_refusals_(AddRefusal(registry, "other")) {
   for (Refusal& refusal : refusals_) {

@@ -28,7 +28,7 @@ class ServeMetrics {
     ErrorReason reason;
     metrics::Counter* count;
   };
-  std::array<Refusal, 7> refusals_;
+  std::array<Refusal, 8> refusals_;
   metrics::Counter& other_refusals_;
 };
 

@@ -41,10 +41,18 @@ std::string NumbersOf(const std::string& path) {
   return absl::StrCat(info.st_dev, "/", info.st_ino);
 }
 
+// What the index has from the start: a record of four cells for each 64 KiB. Where parts are
+// smaller, or their names longer, it grows as long as there is memory.
+constexpr uint64_t kPoolBytesPerIndexByte = 256;
+
 // An extent is no shorter than its header, so a small pool has room for few parts.
 size_t TableBytesFor(const NodePoolOptions& options) {
   return TableBytesMax(
       std::min(options.parts_max, options.memory.capacity_bytes / kPartHeaderBytes));
+}
+
+size_t ReservedFor(const NodePoolOptions& options) {
+  return std::min(options.memory.capacity_bytes / kPoolBytesPerIndexByte, TableBytesFor(options));
 }
 
 }  // namespace
@@ -120,6 +128,8 @@ absl::StatusOr<RestoreReport> NodePool::TakeOver() {
   absl::StatusOr<RecordTable> table = RecordTable::Open(MemoryOfTable(), Identity());
   RETURN_IF_ERROR(Annotate(table.status(), "read the index"));
   incarnation_ = table->incarnation();
+  // An older release may have made it. What is there is worth more than a reserve.
+  static_cast<void>(table_file_->MakeReady(ReservedFor(options_)));
   journal_.emplace(*std::move(table));
   MakeIndex(*journal_);
   return RestoreIndex(*journal_, *index_);
@@ -172,6 +182,8 @@ absl::Status NodePool::MakeNew(const Clock& clock, Logger& logger) {
       memory_, SegmentMemory::CreateFile(*directory_, kPoolFile, options_.memory, clock, logger));
   ASSIGN_OR_RETURN(table_file_,
                    GrowingFile::Create(*directory_, kIndexFile, TableBytesFor(options_)));
+  RETURN_IF_ERROR(
+      Annotate(table_file_->MakeReady(ReservedFor(options_)).status(), "reserve the index"));
   incarnation_ = NewIncarnation();
   absl::StatusOr<RecordTable> table =
       RecordTable::Create(MemoryOfTable(), Identity(), incarnation_);

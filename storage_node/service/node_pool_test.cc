@@ -97,6 +97,15 @@ TEST_F(NodePoolTest, TheNextProcessHasWhatTheLastOneSealed) {
   EXPECT_THAT(Put(101), IsOk());
 }
 
+// So that what does not fit shows at the start, and not when the pool is full.
+TEST_F(NodePoolTest, ItsIndexHasRoomFromTheStart) {
+  options_.memory.capacity_bytes = 512 * kBytes;
+  ASSERT_THAT(Reopen(), IsOk());
+  struct stat info {};
+  ASSERT_EQ(stat(File("index").c_str(), &info), 0);
+  EXPECT_EQ(static_cast<uint64_t>(info.st_blocks) * 512, 2 * kBytes);
+}
+
 TEST_F(NodePoolTest, WithoutAFolderNothingIsKept) {
   options_.dir = "";
   ASSERT_THAT(Reopen(), IsOk());

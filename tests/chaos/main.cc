@@ -165,7 +165,7 @@ class Run {
     return absl::OkStatus();
   }
 
-  const SteadyClock clock_;
+  const SteadyClock clock_ = {};
   World& world_;
   const Settings& settings_;
   const dev::StopFd& stop_;

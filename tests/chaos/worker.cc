@@ -201,7 +201,7 @@ class Caller {
     End(record);
   }
 
-  const SteadyClock clock_;
+  const SteadyClock clock_ = {};
   Client& client_;
   const WorkerOptions& options_;
   const uint64_t client_id_;

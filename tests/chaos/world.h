@@ -66,7 +66,7 @@ class World {
   harness::HostedProcess& TargetOf(const Fault& fault);
   void NoteDisturbance(const Fault& fault);
 
-  const SteadyClock clock_;
+  const SteadyClock clock_ = {};
   const WorldOptions options_;
   std::unique_ptr<harness::Network> network_;
   std::unique_ptr<harness::HostedCluster> cluster_;

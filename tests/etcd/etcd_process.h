@@ -75,7 +75,7 @@ class EtcdTest : public ::testing::Test {
   // Fails the test and returns nullptr when the options are refused.
   std::unique_ptr<master::EtcdClient> Connect(master::EtcdOptions options);
 
-  const SteadyClock clock_;
+  const SteadyClock clock_ = {};
   TestLogger log_;
 };
 

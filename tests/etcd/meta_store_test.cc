@@ -44,7 +44,7 @@ class EtcdUnderTest final : public MetaStoreUnderTest {
   void Release(MetaStore&) override { etcd_->Signal(SIGCONT); }
 
  private:
-  const SteadyClock clock_;
+  const SteadyClock clock_ = {};
   TestLogger log_;
   std::unique_ptr<EtcdProcess> etcd_;
   std::unique_ptr<EtcdClient> client_;

@@ -287,7 +287,7 @@ class Scene {
   bool pins_are_files_ = false;
   bool stops_first_ = false;  // the node, before its peers go
   std::string pins_dir_;
-  const SteadyClock clock_;
+  const SteadyClock clock_ = {};
   StreamServerLimits limits_;
   IoCounters counters_;
   std::vector<std::byte> scratch_ = std::vector<std::byte>(4096);

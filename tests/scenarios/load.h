@@ -46,7 +46,7 @@ class SteadyWriter {
   void Run();
   std::string KeyOf(size_t i) const;
 
-  const SteadyClock clock_;
+  const SteadyClock clock_ = {};
   Client& client_;
   const PutLoad load_;
   std::atomic<bool> is_stopping_ = false;

@@ -297,7 +297,7 @@ class NextLifeTest : public testing::Test {
   }
 
   const TempDir dir_{kTmpfs};
-  const SteadyClock clock_;
+  const SteadyClock clock_ = {};
   const SealRecord record_ = RecordAt(0, kPayloadBytes, 1);
   const std::vector<std::byte> payload_ = PatternBytes(kPayloadBytes, 1);
 };

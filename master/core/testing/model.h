@@ -105,6 +105,8 @@ class Model {
   NamedObjects NamedNow();
   // All its parts are at their nodes (and those in session).
   bool IsWhole(Generation generation, const Replica& replica, bool in_session);
+  // The parts that are left make up a replica, whichever they belonged to. Those in session count.
+  bool HasWholeCut(const Named& named);
   // What was named before and is no more had a reason to go.
   void ExpectExcused(const NamedObjects& before);
   void ExpectReplicasWhole(const NamedObjects& named);

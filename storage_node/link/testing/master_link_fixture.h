@@ -58,7 +58,8 @@ inline v1::MasterMessage NotLeader(const std::string& leader) {
 
 class MasterLinkTest : public ::testing::Test {
  protected:
-  explicit MasterLinkTest(ExtentIndexOptions index_options = {}) : pool_(2, index_options) {}
+  explicit MasterLinkTest(ExtentIndexOptions index_options = {}, SealJournal* journal = nullptr)
+      : pool_(2, index_options, journal) {}
 
   LinkOutput Tick(bool has_room = true) { return link_.Tick(now_, has_room); }
   LinkOutput TickAfter(absl::Duration duration) {
