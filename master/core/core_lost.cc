@@ -138,7 +138,13 @@ void CoreState::ForgetUnlisted(const NodeRecord& node, absl::Span<const LostPart
   for (const LostPart& lost : parts) {
     const auto id = partials.At(node.id, lost.extent.segment.value, lost.extent.offset);
     if (!id.has_value() || id->generation != lost.generation) continue;
-    DropPartialAt(node.id, {id->key_hash, id->generation});
+    const PartialObject& object = *partials.Find(*id);
+    const SlotIndex slot = objects.Find(id->key_hash, object.name_space, object.key);
+    const bool is_live = slot != kNoSlot && objects.FindGeneration(slot, id->generation) != nullptr;
+    const Debt debt{id->key_hash, id->generation};
+    DropPartialAt(node.id, debt);
+    // The others that it has of them are whole, and of no use.
+    is_live ? Disown(slot, node.index) : Owe(node.index, debt);
   }
 }
 

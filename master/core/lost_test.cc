@@ -1,5 +1,6 @@
 // Parts that nodes have found damaged.
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -211,6 +212,26 @@ TEST(Lost, APartThatWaitsForOthersIsNotAwaitedAnyMore) {
   pool.core.InventorySlice(second.id, second.session, {&halves[1], 1}, pool.now);
   EXPECT_FALSE(pool.Get("key").status.ok());
   EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
+// What the node has left of it completes nothing.
+TEST(Lost, WhatStandsBesideAPartThatIsLostWhileItWaitsIsForgotten) {
+  CopyPool pool;
+  pool.nodes.push_back(std::make_unique<FakeNode>(OldNode("n0")));
+  FakeNode& node = *pool.nodes.back();
+  for (uint32_t i = 0; i < 2; ++i) {
+    SealedPart third = OldHalves("key")[i];
+    third.part_count = 3;
+    third.extent.offset = i * kBlock;
+    ASSERT_TRUE(node.Seal(CopyPool::RecordOf(third)));
+  }
+  pool.Connect(node);
+  const SealedPart part = node.Inventory()[0];
+  const LostPart lost[] = {{part.generation, part.extent}};
+  node.Forget(lost[0].extent);
+  pool.core.PartsLost(node.id, node.session, lost, pool.now);
+  pool.Settle();
+  EXPECT_THAT(node.Inventory(), testing::SizeIs(0));
 }
 
 TEST(Lost, AnInventoryThatNamesOnePartOfTwoMeansThatTheReplicaIsGone) {

@@ -42,6 +42,7 @@ INSTANTIATE_TEST_SUITE_P(All, ModelSeeds, testing::Combine(testing::Range(1, 81)
 TEST(ModelTest, NoHistoryBreaksAPromiseAgain) {
   RunModel({.seed = 196, .has_damage = true, .eviction_policy = "cohort"});
   RunModel({.seed = 271, .eviction_policy = "lru"});
+  RunModel({.seed = 361, .has_damage = true, .eviction_policy = "s3fifo"});
 }
 
 // For hands: --gtest_also_run_disabled_tests --gtest_filter=*Many*
