@@ -21,11 +21,12 @@ enum class Guard : uint8_t {
   kChecksum,      // a reader hashes the payload
 
   // Nodes: who may write.
-  kViewPins,     // bytes that somebody views get no other owner
-  kRevokedStep,  // each step of a write asks whether its claim still holds
-  kNewestOwns,   // an older generation does not claim the bytes of a newer one
-  kTerm,         // what is of an older term than the newest is refused: grants, masters, commands
-  kFloor,        // after a restart: nothing is written that was granted before it
+  kViewPins,      // bytes that somebody views get no other owner
+  kRevokedStep,   // each step of a write asks whether its claim still holds
+  kSealedAsSent,  // what is sealed is what its writer sent
+  kNewestOwns,    // an older generation does not claim the bytes of a newer one
+  kTerm,          // what is of an older term than the newest is refused: grants, masters, commands
+  kFloor,         // after a restart: nothing is written that was granted before it
   kFreedStaysFreed,   // what a node was told to forget is not sealed late
   kJournalChecksum,   // a record of the journal is whole, or none
   kRecordInPool,      // and the part header in the pool is its own

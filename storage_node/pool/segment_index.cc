@@ -262,7 +262,7 @@ absl::StatusOr<Owner*> SegmentIndex::FindSealableLocked(const transport::SealRec
   RETURN_IF_ERROR(CheckLiveLocked(claim));
   if (owner == nullptr) return NotOwner(claim, record.extent);
   if (owner->claim == nullptr || !owner->claim->is_written()) return NotWritten(claim);
-  if (!owner->claim->IsWrittenAs(record.payload_checksum)) {
+  if (GuardIsOn(Guard::kSealedAsSent) && !owner->claim->IsWrittenAs(record.payload_checksum)) {
     return WrittenOtherwise(claim);
   }
   if (!owner->claim->is_mapped() && !owner->claim->Revoke()) return Pinned(*owner);
