@@ -1,6 +1,7 @@
 // Nodes whose pool outlives them: killed, stopped, damaged, and in each other's way.
 #include <linux/magic.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/statfs.h>
 
 #include <atomic>
@@ -222,6 +223,41 @@ TEST_F(WarmRestart, TwoNodesDoNotShareAPool) {
   std::vector<std::byte> buffer(5000);
   EXPECT_THAT(client->Get("a", absl::MakeSpan(buffer)), IsOk());
   EXPECT_TRUE(HoldsContentOf("a", buffer));
+}
+
+// Small parts with long names fill it before their bytes fill the pool.
+TEST_F(WarmRestart, AnIndexThatCannotGrowEvictsAsAFullPoolDoes) {
+  constexpr uint64_t kSmall = uint64_t{4} << 20;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit tight{.rlim_cur = kSmall, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  dev::DevClusterOptions options = Options(kSmall);
+  options.master_args = {"--node-heartbeat", "50ms"};
+  const auto pool = Pool::Start(options);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  ASSERT_NE(pool, nullptr);
+  const auto client = pool->Connect();
+  const std::string padding(200, '-');
+  const std::vector<std::byte> value = ContentOf("value", 10);
+  const auto put_some = [&](int batch) {
+    std::vector<std::string> keys;
+    std::vector<PutItem> items;
+    for (int i = 0; i < 500; ++i) keys.push_back(absl::StrCat(padding, batch, "/", i));
+    for (const std::string& key : keys)
+      items.push_back({.key = key, .value = {ConstBuffer(value)}});
+    int refused = 0;
+    for (const absl::Status& status : client->PutMany(items)) refused += status.ok() ? 0 : 1;
+    return refused;
+  };
+  const auto node = [&] { return pool->Cli({"nodes", "--json"}).Json()["nodes"][0]; };
+  int batch = 0;
+  while (!node().contains("parts_max")) {
+    ASSERT_LT(batch, 60) << "the index has no bound";
+    put_some(batch++);
+  }
+  for (int more = 0; more < 10; ++more) EXPECT_EQ(put_some(batch++), 0);
+  EXPECT_GT(pool->Status()["objects"].get<int>(), 5000);
 }
 
 TEST_F(WarmRestart, WhatCannotBeKeptIsRefusedAtTheStart) {
