@@ -130,4 +130,16 @@ absl::StatusOr<std::vector<Record>> ParseRecords(absl::string_view text) {
   return records;
 }
 
+std::vector<Record> AsOf(std::vector<Record> records, absl::Time time) {
+  std::erase_if(records, [&](const Record& record) { return record.invoked > time; });
+  for (Record& record : records) {
+    if (record.returned <= time) continue;
+    record.returned = absl::InfiniteFuture();
+    record.outcome = Outcome::kOpen;
+    record.words.clear();
+    if (record.op != Op::kPut) record.value = 0;
+  }
+  return records;
+}
+
 }  // namespace moonpool::history

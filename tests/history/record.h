@@ -53,4 +53,9 @@ std::string EndLine(uint64_t call, const Record& record);
 // any other line that cannot be read is INVALID_ARGUMENT.
 absl::StatusOr<std::vector<Record>> ParseRecords(absl::string_view text);
 
+// The calls as if all clients had been asked at `time`: what ended later is open, what began later
+// is left out. The files of several clients that work on are read one after the other; without
+// this, one tells of an answer that another file's call explains which is not read any more.
+std::vector<Record> AsOf(std::vector<Record> records, absl::Time time);
+
 }  // namespace moonpool::history

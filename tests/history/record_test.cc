@@ -50,6 +50,28 @@ TEST(RecordText, ACallWithoutAnEndIsOpen) {
   EXPECT_EQ(records->front().returned, absl::InfiniteFuture());
 }
 
+TEST(AsOf, WhatEndedLaterIsOpenAndWhatBeganLaterIsNotThere) {
+  const absl::Time time = absl::FromUnixSeconds(10);
+  const auto call = [&](Op op, int begin, int end) {
+    return Record{.op = op,
+                  .key = "k",
+                  .value = 5,
+                  .invoked = absl::FromUnixSeconds(begin),
+                  .returned = absl::FromUnixSeconds(end),
+                  .outcome = Outcome::kDone};
+  };
+  const auto records = AsOf({call(Op::kPut, 1, 10), call(Op::kPut, 9, 11), call(Op::kGet, 10, 12),
+                             call(Op::kGet, 11, 12)},
+                            time);
+  ASSERT_THAT(records, SizeIs(3));
+  EXPECT_EQ(records[0].outcome, Outcome::kDone);
+  EXPECT_EQ(records[1].outcome, Outcome::kOpen);
+  EXPECT_EQ(records[1].returned, absl::InfiniteFuture());
+  EXPECT_EQ(records[1].value, 5u) << "the attempt of a put is known from its begin";
+  EXPECT_EQ(records[2].outcome, Outcome::kOpen);
+  EXPECT_EQ(records[2].value, 0u);
+}
+
 TEST(RecordText, CallsOfThreadsMayStandInEachOther) {
   Record first = Put(), second = Put();
   first.outcome = Outcome::kDone;
