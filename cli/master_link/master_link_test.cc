@@ -83,11 +83,23 @@ TEST(MasterLink, WaitsForAnElection) {
 
 TEST(MasterLink, SaysAtTheTimeoutThatNobodyLeads) {
   Server standby([](grpc::ServerContext*) { return NotLeader("127.0.0.1:1"); });
-  MasterLink link({standby.address()}, absl::Milliseconds(200));
+  MasterLink link({standby.address()}, absl::Seconds(1));
   const absl::Status status = link.GetStatus().status();
   EXPECT_THAT(status, Fails(absl::StatusCode::kUnavailable, ErrorReason::kNotLeader));
   EXPECT_THAT(std::string(status.message()),
               HasSubstr(absl::StrCat("no master leads: ", standby.address(), " (follows)")));
+}
+
+TEST(MasterLink, SaysSoAlsoWhenTimeEndsBeforeTheNextAnswer) {
+  std::atomic<int> calls = 0;
+  Server standby([&calls](grpc::ServerContext* context) {
+    if (calls++ == 0) return NotLeader("127.0.0.1:1");
+    while (!context->IsCancelled()) std::this_thread::yield();
+    return grpc::Status::CANCELLED;
+  });
+  MasterLink link({standby.address()}, absl::Seconds(1));
+  EXPECT_THAT(link.GetStatus().status(),
+              Fails(absl::StatusCode::kUnavailable, ErrorReason::kNotLeader));
 }
 
 TEST(MasterLink, AMasterThatSaysNothingIsPassedOver) {
