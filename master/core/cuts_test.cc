@@ -189,5 +189,48 @@ TEST(Cuts, ADamagedPartTakesItsOwnReplicaOnly) {
   EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
 }
 
+// Neither inventory names the part of its node any more; together the others are whole.
+TEST(Cuts, WhatTwoInventoriesLeaveOfTwoReplicasIsOne) {
+  CopyPool pool;
+  FakeNode& first = JoinWith(pool, "n0", {{.part = 0}});
+  JoinWith(pool, "n1", {{.part = 1}});
+  JoinWith(pool, "n2", {{.part = 0}});
+  FakeNode& last = JoinWith(pool, "n3", {{.part = 1}});
+  ASSERT_EQ(pool.Get("large").location.replicas.size(), 2u);
+  for (FakeNode* const node : {&first, &last}) {
+    pool.Disconnect(*node);
+    node->Forget(node->Inventory()[0].extent);
+  }
+  for (FakeNode* const node : {&first, &last}) pool.Connect(*node);
+  pool.Advance(absl::Seconds(1));
+  ASSERT_EQ(pool.Get("large").location.replicas.size(), 1u);
+  pool.ExpectReadable("large");
+  pool.Settle();
+  pool.ExpectReadable("large");
+}
+
+// One is swept while the other's inventory is still on its way, and will not name its part.
+TEST(Cuts, WhatAnInventoryOnItsWayMayNotNameIsNotCountedOn) {
+  CopyPool pool;
+  FakeNode& first = JoinWith(pool, "n0", {{.part = 0}});
+  JoinWith(pool, "n1", {{.part = 1}});
+  JoinWith(pool, "n2", {{.part = 0}});
+  FakeNode& last = JoinWith(pool, "n3", {{.part = 1}});
+  for (FakeNode* const node : {&first, &last}) {
+    pool.Disconnect(*node);
+    node->Forget(node->Inventory()[0].extent);
+  }
+  const NodeHandle handle = pool.Register(last.description);
+  last.id = handle.id;
+  last.session = handle.session;
+  last.is_connected = true;
+  pool.Connect(first);
+  pool.Advance(absl::Seconds(1));
+  pool.Complete(handle);
+  pool.Advance(absl::Seconds(1));
+  ASSERT_EQ(pool.Get("large").location.replicas.size(), 1u);
+  pool.ExpectReadable("large");
+}
+
 }  // namespace
 }  // namespace moonpool::master
