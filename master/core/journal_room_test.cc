@@ -57,6 +57,17 @@ TEST_F(JournalRoomTest, WhatIsToComeGoesWhereThereIsRoom) {
   EXPECT_EQ(pool_.StatusOf("n0").parts_max, std::nullopt);
 }
 
+// Whatever went elsewhere, there would be no room for the second replica.
+TEST_F(JournalRoomTest, NothingIsEvictedForAReplicaThatNoNodeCanTake) {
+  pool_.AddNodes(2, 100 * kBlock);
+  Bound("n0", 0);
+  for (int i = 0; i < 50; ++i) pool_.PutSealed(Key(i), kBlockPayload);
+  EXPECT_EQ(pool_.Grab("one", 10, {.replicas = 2, .min_replicas = 1}).replicas.size(), 1u);
+  EXPECT_THAT(pool_.Start("none", 10, {.replicas = 2}).status,
+              Fails(absl::StatusCode::kResourceExhausted, ErrorReason::kNoSpace));
+  EXPECT_EQ(pool_.Status().totals.evicted, 0u);
+}
+
 // It was evicted, and nothing has overwritten it. Only its node still has a record of it.
 TEST_F(JournalRoomTest, WhatIsDeadThereIsForgotten) {
   pool_.AddNodes(1, 2 * kBlock);
