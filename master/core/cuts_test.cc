@@ -232,5 +232,31 @@ TEST(Cuts, WhatAnInventoryOnItsWayMayNotNameIsNotCountedOn) {
   pool.ExpectReadable("large");
 }
 
+// A part that its node has not named in this session completes nothing.
+TEST(Cuts, APartThatItsNodeNamesNoMoreCompletesNothing) {
+  CopyPool pool;
+  FakeNode& node = JoinWith(pool, "n0", {{.part = 0}});
+  pool.Disconnect(node);
+  node.Forget(node.Inventory()[0].extent);
+  pool.Connect(node);
+  pool.Advance(absl::Seconds(1));
+  JoinWith(pool, "n1", {{.part = 1}});
+  pool.Advance(absl::Seconds(10));
+  EXPECT_FALSE(pool.Get("large").status.ok());
+  // It does where it is named again, before the other one or after it.
+  for (const bool is_last : {false, true}) {
+    CopyPool other;
+    FakeNode& away = JoinWith(other, "n0", {{.part = 0}});
+    other.Disconnect(away);
+    if (!is_last) other.Connect(away);
+    JoinWith(other, "n1", {{.part = 1}});
+    if (is_last) other.Connect(away);
+    other.Advance(absl::Seconds(1));
+    other.ExpectReadable("large");
+    EXPECT_THAT(other.core.CheckInvariants(), IsOk());
+  }
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
 }  // namespace
 }  // namespace moonpool::master
