@@ -377,7 +377,7 @@ void CoreState::NotePlace(const StoredPart& part) {
 bool CoreState::HasSeen(SlotIndex slot, const StoredPart& part) const {
   const NodeRecord& node = nodes[part.node];
   if (node.seen == nullptr || !node.seen->Contains(slot)) return false;
-  return objects.PartsOf(slot).size() == 1 || node.seen->ContainsPlace(part.segment, part.offset);
+  return !objects[slot].has_list || node.seen->ContainsPlace(part.segment, part.offset);
 }
 
 bool CoreState::AddReplica(SlotIndex slot, StoredParts parts) {
