@@ -266,19 +266,28 @@ void CoreState::CollectPart(const ReportedPart& part) {
     return true;
   });
   const bool is_full = object->parts.size() >= kMaxReplicas * kMaxPartsPerReplica;
-  if (is_other || is_full ||
-      !node.segments[stored.segment].allocator.Reserve(stored.offset, stored.length)) {
-    const bool is_holder = std::any_of(object->parts.begin(), object->parts.end(),
-                                       [&](const PartialPart& p) { return p.node == node.id; });
-    if (!is_holder) Decline(part, part.node);
-    return;
+  const PartialPart named{.node = node.id,
+                          .part = stored,
+                          .part_index = sealed.part_index,
+                          .part_count = sealed.part_count,
+                          .session = node.session};
+  if (is_other || !partials.Renew(id, named)) {
+    if (is_other || is_full ||
+        !node.segments[stored.segment].allocator.Reserve(stored.offset, stored.length)) {
+      const bool is_holder = std::any_of(object->parts.begin(), object->parts.end(),
+                                         [&](const PartialPart& p) { return p.node == node.id; });
+      if (!is_holder) Decline(part, part.node);
+      return;
+    }
+    Charge(node, ByteUse::kPartial, stored.length);
+    partials.AddPart(id, named);
   }
-  Charge(node, ByteUse::kPartial, stored.length);
-  partials.AddPart(id, PartialPart{.node = node.id,
-                                   .part = stored,
-                                   .part_index = sealed.part_index,
-                                   .part_count = sealed.part_count});
-  StoredParts complete = object->CompleteReplica(stored.replica, sealed.part_count);
+  // What its node has not named since it came back may be lost.
+  const auto counts = [&](const PartialPart& known) {
+    const NodeRecord& holder = *nodes.Find(known.node);
+    return !holder.is_up() || holder.session == known.session;
+  };
+  StoredParts complete = object->CompleteReplica(stored.replica, sealed.part_count, counts);
   if (complete.empty()) return;
   PartialObject whole = partials.Take(id);
   std::erase_if(whole.parts, [&](const PartialPart& p) {
@@ -368,7 +377,7 @@ void CoreState::NotePlace(const StoredPart& part) {
 bool CoreState::HasSeen(SlotIndex slot, const StoredPart& part) const {
   const NodeRecord& node = nodes[part.node];
   if (node.seen == nullptr || !node.seen->Contains(slot)) return false;
-  return objects.PartsOf(slot).size() == 1 || node.seen->ContainsPlace(part.segment, part.offset);
+  return !objects[slot].has_list || node.seen->ContainsPlace(part.segment, part.offset);
 }
 
 bool CoreState::AddReplica(SlotIndex slot, StoredParts parts) {

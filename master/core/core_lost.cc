@@ -88,10 +88,13 @@ bool CoreState::LoseParts(SlotIndex slot, PartTest is_gone, absl::Time now, Deat
   Gather(slot, [&](const StoredPart& part) {
     if (is_gone(part)) return 3;
     const NodeRecord& node = nodes[part.node];
-    if (node.state == NodeState::kAway) return 1;
+    // The sweep comes to one node after the other; what it will find is known.
+    const bool is_unnamed = node.seen != nullptr && !HasSeen(slot, part);
+    const bool may_be_named = is_unnamed && !node.inventory_complete;
+    if (node.state == NodeState::kAway || may_be_named) return 1;
     const bool is_named_lost = node.lost != nullptr && node.lost->Names(part.segment, part.offset,
                                                                         objects[slot].generation);
-    return is_named_lost || !node.is_up() ? 2 : 0;
+    return is_unnamed || is_named_lost || !node.is_up() ? 2 : 0;
   });
   bool is_broken[256] = {};
   objects.ForEachPart(slot,

@@ -238,10 +238,7 @@ void Core::Heartbeat(NodeId node, SessionId session, absl::Time now,
   const bool was_full = record->is_journal_full();
   const bool has_more = parts_max.value_or(UINT64_MAX) > record->parts_max;
   record->parts_max = parts_max.value_or(UINT64_MAX);
-  if (has_more) {
-    ++s.changes;
-    s.keeper.NodesJoined();
-  }
+  if (has_more) ++s.changes;  // somebody may be waiting for space
   if (was_full || !record->is_journal_full() || !record->is_usable()) return;
   // What was evicted there has records, too, as long as nothing has overwritten it, and is
   // forgotten when an inventory names it.

@@ -102,8 +102,12 @@ uint64_t CoreState::ReclaimableFor(const PlacementRequest& request) const {
                              [&](const StoredPart& part) { return part.node == index; });
         });
     if (is_taken) continue;
-    live += nodes[index].bytes[static_cast<size_t>(ByteUse::kLive)];
-    bytes_free += nodes[index].free_bytes();
+    const NodeRecord& node = nodes[index];
+    const uint64_t live_there = node.bytes[static_cast<size_t>(ByteUse::kLive)];
+    const bool can_have_room = node.parts_max > 0 && live_there > 0;
+    if (!node.has_room_for_part() && !can_have_room) continue;
+    live += live_there;
+    bytes_free += node.free_bytes();
   }
   const uint64_t all_live = bytes[static_cast<size_t>(ByteUse::kLive)];
   return bytes_free + std::min(live, all_live - std::min(all_live, leases.bytes()));

@@ -189,5 +189,74 @@ TEST(Cuts, ADamagedPartTakesItsOwnReplicaOnly) {
   EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
 }
 
+// Neither inventory names the part of its node any more; together the others are whole.
+TEST(Cuts, WhatTwoInventoriesLeaveOfTwoReplicasIsOne) {
+  CopyPool pool;
+  FakeNode& first = JoinWith(pool, "n0", {{.part = 0}});
+  JoinWith(pool, "n1", {{.part = 1}});
+  JoinWith(pool, "n2", {{.part = 0}});
+  FakeNode& last = JoinWith(pool, "n3", {{.part = 1}});
+  ASSERT_EQ(pool.Get("large").location.replicas.size(), 2u);
+  for (FakeNode* const node : {&first, &last}) {
+    pool.Disconnect(*node);
+    node->Forget(node->Inventory()[0].extent);
+  }
+  for (FakeNode* const node : {&first, &last}) pool.Connect(*node);
+  pool.Advance(absl::Seconds(1));
+  ASSERT_EQ(pool.Get("large").location.replicas.size(), 1u);
+  pool.ExpectReadable("large");
+  pool.Settle();
+  pool.ExpectReadable("large");
+}
+
+// One is swept while the other's inventory is still on its way, and will not name its part.
+TEST(Cuts, WhatAnInventoryOnItsWayMayNotNameIsNotCountedOn) {
+  CopyPool pool;
+  FakeNode& first = JoinWith(pool, "n0", {{.part = 0}});
+  JoinWith(pool, "n1", {{.part = 1}});
+  JoinWith(pool, "n2", {{.part = 0}});
+  FakeNode& last = JoinWith(pool, "n3", {{.part = 1}});
+  for (FakeNode* const node : {&first, &last}) {
+    pool.Disconnect(*node);
+    node->Forget(node->Inventory()[0].extent);
+  }
+  const NodeHandle handle = pool.Register(last.description);
+  last.id = handle.id;
+  last.session = handle.session;
+  last.is_connected = true;
+  pool.Connect(first);
+  pool.Advance(absl::Seconds(1));
+  pool.Complete(handle);
+  pool.Advance(absl::Seconds(1));
+  ASSERT_EQ(pool.Get("large").location.replicas.size(), 1u);
+  pool.ExpectReadable("large");
+}
+
+// A part that its node has not named in this session completes nothing.
+TEST(Cuts, APartThatItsNodeNamesNoMoreCompletesNothing) {
+  CopyPool pool;
+  FakeNode& node = JoinWith(pool, "n0", {{.part = 0}});
+  pool.Disconnect(node);
+  node.Forget(node.Inventory()[0].extent);
+  pool.Connect(node);
+  pool.Advance(absl::Seconds(1));
+  JoinWith(pool, "n1", {{.part = 1}});
+  pool.Advance(absl::Seconds(10));
+  EXPECT_FALSE(pool.Get("large").status.ok());
+  // It does where it is named again, before the other one or after it.
+  for (const bool is_last : {false, true}) {
+    CopyPool other;
+    FakeNode& away = JoinWith(other, "n0", {{.part = 0}});
+    other.Disconnect(away);
+    if (!is_last) other.Connect(away);
+    JoinWith(other, "n1", {{.part = 1}});
+    if (is_last) other.Connect(away);
+    other.Advance(absl::Seconds(1));
+    other.ExpectReadable("large");
+    EXPECT_THAT(other.core.CheckInvariants(), IsOk());
+  }
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
 }  // namespace
 }  // namespace moonpool::master

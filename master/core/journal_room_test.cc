@@ -57,6 +57,34 @@ TEST_F(JournalRoomTest, WhatIsToComeGoesWhereThereIsRoom) {
   EXPECT_EQ(pool_.StatusOf("n0").parts_max, std::nullopt);
 }
 
+// Whatever went elsewhere, there would be no room for the second replica.
+TEST_F(JournalRoomTest, NothingIsEvictedForAReplicaThatNoNodeCanTake) {
+  pool_.AddNodes(2, 100 * kBlock);
+  Bound("n0", 0);
+  for (int i = 0; i < 50; ++i) pool_.PutSealed(Key(i), kBlockPayload);
+  EXPECT_EQ(pool_.Grab("one", 10, {.replicas = 2, .min_replicas = 1}).replicas.size(), 1u);
+  EXPECT_THAT(pool_.Start("none", 10, {.replicas = 2}).status,
+              Fails(absl::StatusCode::kResourceExhausted, ErrorReason::kNoSpace));
+  EXPECT_EQ(pool_.Status().totals.evicted, 0u);
+}
+
+// What no node can take sleeps. That the bound of one has changed wakes nobody.
+TEST_F(JournalRoomTest, ABoundThatWaversCostsNothing) {
+  CopyPool pool({.work_per_tick = 16});
+  pool.AddNodes(2, 100 * kBlock);
+  for (int i = 0; i < 50; ++i) pool.PutSealed(Key(i), 10, {.replicas = 3, .min_replicas = 2});
+  FakeNode& node = *pool.nodes[0];
+  pool.core.Heartbeat(node.id, node.session, pool.now, 1000);
+  pool.Disconnect(node);
+  pool.Connect(node);
+  pool.Advance(absl::Seconds(1));
+  for (uint64_t parts_max = 1001; parts_max < 1010; ++parts_max) {
+    pool.core.Heartbeat(node.id, node.session, pool.now, parts_max);
+    EXPECT_FALSE(pool.core.Tick(pool.now)) << parts_max;
+  }
+  EXPECT_EQ(pool.Status().short_objects, 50u);
+}
+
 // It was evicted, and nothing has overwritten it. Only its node still has a record of it.
 TEST_F(JournalRoomTest, WhatIsDeadThereIsForgotten) {
   pool_.AddNodes(1, 2 * kBlock);

@@ -4,11 +4,13 @@
 
 namespace moonpool::master {
 
-StoredParts PartialObject::CompleteReplica(uint8_t replica, uint32_t part_count) const {
+StoredParts PartialObject::CompleteReplica(
+    uint8_t replica, uint32_t part_count,
+    absl::FunctionRef<bool(const PartialPart&)> counts) const {
   std::vector<const PartialPart*> by_index(part_count);
   uint32_t found = 0;
   for (const PartialPart& part : parts) {
-    if (part.part.replica != replica || part.part_count != part_count) continue;
+    if (part.part.replica != replica || part.part_count != part_count || !counts(part)) continue;
     if (std::exchange(by_index[part.part_index], &part) == nullptr) ++found;
   }
   if (found < part_count) return {};
@@ -44,6 +46,18 @@ PartialObject PartialTable::Take(const Id& id) {
 void PartialTable::AddPart(const Id& id, const PartialPart& part) {
   objects_.at(id).parts.push_back(part);
   by_place_.emplace(PlaceOf(part), id);
+}
+
+bool PartialTable::Renew(const Id& id, const PartialPart& part) {
+  for (PartialPart& known : objects_.at(id).parts) {
+    const bool is_same = PlaceOf(known) == PlaceOf(part) && known.part.length == part.part.length &&
+                         known.part.replica == part.part.replica &&
+                         known.part_index == part.part_index && known.part_count == part.part_count;
+    if (!is_same) continue;
+    known.session = part.session;
+    return true;
+  }
+  return false;
 }
 
 std::optional<PartialTable::Id> PartialTable::At(NodeId node, uint32_t segment,

@@ -12,8 +12,10 @@
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "common/types.h"
+#include "master/core/node_commands.h"
 #include "master/core/object_table.h"
 
 namespace moonpool::master {
@@ -23,6 +25,7 @@ struct PartialPart {
   StoredPart part = {};  // with the replica number that the node reported; it may be there twice
   uint32_t part_index = 0;
   uint32_t part_count = 0;  // of this replica: each may be cut in its own way
+  SessionId session = {};   // in which its node has named it last
 };
 
 struct PartialObject {
@@ -34,8 +37,9 @@ struct PartialObject {
   std::vector<PartialPart> parts = {};
 
   // One part of each index, in object order, of those with this number that are cut into as many
-  // parts; empty when some are missing.
-  StoredParts CompleteReplica(uint8_t replica, uint32_t part_count) const;
+  // parts and of which counts(part) is true; empty when some are missing.
+  StoredParts CompleteReplica(uint8_t replica, uint32_t part_count,
+                              absl::FunctionRef<bool(const PartialPart&)> counts) const;
 };
 
 class PartialTable {
@@ -52,6 +56,8 @@ class PartialTable {
   PartialObject Take(const Id& id);
   // Nothing else stands where the part does.
   void AddPart(const Id& id, const PartialPart& part);
+  // Its node has named the part again, in this session. False: it does not wait here.
+  bool Renew(const Id& id, const PartialPart& part);
   // Those of which gone(part) is true; how many.
   template <typename Gone>
   size_t EraseParts(const Id& id, Gone gone);

@@ -306,12 +306,13 @@ TEST(PartialTable, AReplicaIsPutTogetherOfPartsWithItsNumber) {
   const PartialTable::Id id{1, Generation{1}};
   const PartialObject& object = table.Add(id, {.size_bytes = 10, .parts = {HalfAt(1, 0, 0)}});
   table.AddPart(id, HalfAt(2, 0, 1, 1));
-  EXPECT_TRUE(object.CompleteReplica(0, 2).empty());
+  const auto all = [](const PartialPart&) { return true; };
+  EXPECT_TRUE(object.CompleteReplica(0, 2, all).empty());
   table.AddPart(id, HalfAt(3, 0, 0));
-  EXPECT_TRUE(object.CompleteReplica(0, 2).empty()) << "the first half, twice";
+  EXPECT_TRUE(object.CompleteReplica(0, 2, all).empty()) << "the first half, twice";
   table.AddPart(id, HalfAt(3, 128, 1));
-  EXPECT_EQ(object.CompleteReplica(0, 2).size(), 2u);
-  EXPECT_TRUE(object.CompleteReplica(0, 3).empty());
+  EXPECT_EQ(object.CompleteReplica(0, 2, all).size(), 2u);
+  EXPECT_TRUE(object.CompleteReplica(0, 3, all).empty());
 }
 
 TEST(PartialTable, PartsAreFoundByTheirPlaceAsLongAsTheyAreThere) {
