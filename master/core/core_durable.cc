@@ -133,7 +133,8 @@ void CoreState::BelieveNodes() {
   }
 }
 
-ChangeNumber CoreState::Entomb(NamespaceId name_space, absl::string_view key, RemoveTicket caller) {
+ChangeNumber CoreState::Entomb(NamespaceId name_space, absl::string_view key, RemoveTicket caller,
+                               bool is_stuck) {
   if (!keeps_state || !GuardIsOn(Guard::kDurableRemoval)) return 0;
   const Generation newest = Generation::Of(term, counter);
   RemoveTicket durable = tombstones.DurableOf(name_space, key);
@@ -156,7 +157,7 @@ ChangeNumber CoreState::Entomb(NamespaceId name_space, absl::string_view key, Re
     tombstones.Await(durable);
   }
   Tombstone& stone = *tombstones.Find(durable);
-  const bool is_needed = !is_first || stone.awaited > 1;
+  const bool is_needed = !is_first || stone.awaited > 1 || is_stuck;
   if (is_needed && stone.generation < newest) {
     SaveNamespace(namespaces[name_space]);  // else the next master takes it for one without layout
     stone.generation = newest;

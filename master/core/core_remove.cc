@@ -38,6 +38,11 @@ RemoveOutcome CoreState::RemoveOne(NamespaceId name_space, absl::string_view key
     const RemoveTicket going_on = tombstones.Covering(
         name_space, key, obituary.has_value() ? obituary->generation : Generation{1});
     if (going_on != RemoveTicket{}) {
+      // It takes long: whom it waits for may come back under another master.
+      const bool has_room = tombstones.size() < options.max_tombstones;
+      if (tombstones.DurableOf(name_space, key) == RemoveTicket{} && has_room) {
+        Entomb(name_space, key, going_on, /*is_stuck=*/true);
+      }
       const Tombstone* durable = tombstones.Find(tombstones.DurableOf(name_space, key));
       return {.status = absl::OkStatus(),
               .ticket = going_on,
@@ -61,7 +66,7 @@ RemoveOutcome CoreState::RemoveOne(NamespaceId name_space, absl::string_view key
       dead.covers_removal = true;
       Remember(dead);
       // A crash may forget the debts, and with them that the key was evicted or lost.
-      const ChangeNumber saved_by = Entomb(name_space, key, RemoveTicket{});
+      const ChangeNumber saved_by = Entomb(name_space, key, RemoveTicket{}, false);
       return {.status = std::move(why), .saved_by = saved_by};
     }
   }
@@ -94,9 +99,10 @@ RemoveOutcome CoreState::Bury(NamespaceId name_space, absl::string_view key, Slo
                       .covers_removal = true});
   }
   for (uint32_t owed = debts.Attach(hash, ticket); owed > 0; --owed) tombstones.Await(ticket);
+  const bool is_stuck = HasAbsentHolder(slot, hash);
   const bool is_to_last =
-      unmet_nodes > 0 || tombstones.DurableOf(name_space, key) != RemoveTicket{};
-  const ChangeNumber saved_by = is_to_last ? Entomb(name_space, key, ticket) : 0;
+      is_stuck || unmet_nodes > 0 || tombstones.DurableOf(name_space, key) != RemoveTicket{};
+  const ChangeNumber saved_by = is_to_last ? Entomb(name_space, key, ticket, is_stuck) : 0;
   if (slot != kNoSlot) BuryObject(ticket, slot, now);
   while (const std::optional<PartialTable::Id> id = partials.FirstOf(hash)) {
     for (const PartialPart& part : partials.Find(*id)->parts) {
@@ -115,6 +121,21 @@ RemoveOutcome CoreState::Bury(NamespaceId name_space, absl::string_view key, Slo
   return {.status = absl::OkStatus(),
           .ticket = is_done ? RemoveTicket{} : ticket,
           .saved_by = saved_by};
+}
+
+bool CoreState::HasAbsentHolder(SlotIndex slot, uint64_t hash) const {
+  bool is_any_absent = false;
+  const auto look = [&](NodeIndex node) { is_any_absent |= !nodes[node].is_up(); };
+  if (slot != kNoSlot) {
+    objects.ForEachPart(slot, [&](const StoredPart& part) { look(part.node); });
+  }
+  if (const std::optional<PartialTable::Id> id = partials.FirstOf(hash)) {
+    for (const PartialPart& part : partials.Find(*id)->parts) {
+      const NodeRecord* node = nodes.Find(part.node);
+      is_any_absent |= node != nullptr && !node->is_up();
+    }
+  }
+  return is_any_absent;
 }
 
 void CoreState::BuryObject(RemoveTicket ticket, SlotIndex slot, absl::Time now) {

@@ -119,8 +119,12 @@ struct CoreState {
   void BelieveNodes();
   // The removal is to be remembered until no node can bring the key back: those that this master
   // has not met, and those that owe to forget it. `caller`: a removal of the key that is not done
-  // yet, or none. Returns the change that makes it durable; 0: there is no such node.
-  ChangeNumber Entomb(NamespaceId name_space, absl::string_view key, RemoveTicket caller);
+  // yet, or none; `is_stuck`: it waits for a node that may not come while this master lives.
+  // Returns the change that makes it durable; 0: there is no such node.
+  ChangeNumber Entomb(NamespaceId name_space, absl::string_view key, RemoveTicket caller,
+                      bool is_stuck);
+  // Some of its parts, known or waiting for others, are on a node that is not there.
+  bool HasAbsentHolder(SlotIndex slot, uint64_t hash) const;
   // Durable removals wait no more for nodes when all are met.
   void ReleaseTombs(uint32_t* work);
 

@@ -99,6 +99,50 @@ TEST_F(DurableRemovalTest, ANodeThatNoMasterHasMetSinceBringsNothingBack) {
   EXPECT_THAT(pool->core.CheckInvariants(), IsOk());
 }
 
+TEST_F(DurableRemovalTest, WhatWaitsForAHolderThatIsAwayBindsTheNextMasterToo) {
+  const NodeHandle n1 = Return("n1", {OldPart("a")});
+  Return("n2", {});
+  Write();
+  pool->Disconnect(n1);
+  const RemoveOutcome removed = pool->Remove("a");
+  EXPECT_GT(removed.saved_by, 0u);
+  ConfirmFrees();
+  EXPECT_FALSE(pool->core.IsRemoveDone(removed.ticket)) << "who knows the place may still read it";
+  EXPECT_EQ(Removed(), std::vector<std::string>{"a"});
+  Begin();
+  Return("n2", {});
+  Return("n1", {OldPart("a")});
+  EXPECT_FALSE(pool->Exists("a").ok());
+  ConfirmFrees();
+  pool->Advance(absl::Seconds(1));
+  Write();
+  EXPECT_THAT(Removed(), IsEmpty());
+  EXPECT_THAT(pool->core.CheckInvariants(), IsOk());
+}
+
+TEST_F(DurableRemovalTest, OneThatIsRepeatedBindsTheNextMasterToo) {
+  const NodeHandle n1 = Return("n1", {OldPart("a")});
+  Return("n2", {});
+  Write();
+  const RemoveOutcome first = pool->Remove("a");
+  EXPECT_EQ(first.saved_by, 0u) << "its holder is there to be told";
+  EXPECT_THAT(Removed(), IsEmpty());
+  pool->Disconnect(n1);
+  const RemoveOutcome again = pool->Remove("a");
+  EXPECT_EQ(again.ticket, first.ticket);
+  EXPECT_GT(again.saved_by, 0u);
+  Write();
+  EXPECT_EQ(Removed(), std::vector<std::string>{"a"});
+  // As soon as the holder has forgotten it, so has the store.
+  Return("n1", {OldPart("a")});
+  ConfirmFrees();
+  pool->Advance(absl::Seconds(1));
+  ConfirmFrees();
+  EXPECT_TRUE(pool->core.IsRemoveDone(first.ticket));
+  EXPECT_THAT(Removed(), IsEmpty());
+  EXPECT_THAT(pool->core.CheckInvariants(), IsOk());
+}
+
 TEST_F(DurableRemovalTest, ItIsRememberedUntilTheNodeHasForgotten) {
   Return("n1", {OldPart("a")});
   pool->Remove("a");
