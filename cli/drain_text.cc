@@ -21,7 +21,8 @@ std::string Describe(const v1::NodeStatus& node) {
   if (is_done) {
     said.emplace_back("drained");
   } else {
-    said.push_back(absl::StrCat("draining, ", drain.parts_left(), " parts left (",
+    said.push_back(absl::StrCat("draining, ", drain.parts_left(),
+                                drain.parts_left() == 1 ? " part left (" : " parts left (",
                                 HumanBytes(drain.bytes_left()), ")"));
   }
   said.push_back(
@@ -30,7 +31,7 @@ std::string Describe(const v1::NodeStatus& node) {
     if (!is_done && count > 0) said.push_back(absl::StrCat(count, " ", why));
   };
   stuck(drain.without_node(),
-        "cannot move: all other nodes have a replica already, or are drained");
+        "cannot move: every other node is down, drained, or has a replica (then readers go there)");
   stuck(drain.without_room(),
         "find no room: what may be evicted for them leaves no hole of their size");
   stuck(drain.unreadable(), "wait for nodes that are away, or are damaged");

@@ -23,6 +23,7 @@ trap stop_pool EXIT
 step() { printf '\n$ %s\n' "moonpool $*"; }
 
 step dev --nodes $nodes --dram $dram
+: >"$scratch/out"
 "$moonpool" dev --nodes $nodes --dram $dram >"$scratch/out" 2>"$scratch/log" &
 pool=$!
 

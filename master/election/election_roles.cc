@@ -52,11 +52,12 @@ void Election::OnView(const EtcdTxnResult& result, absl::Time now, ElectionOutpu
     return Lead(record->term, Reign{view_.leader->create_revision}, now, out);
   }
   if (state_ == ElectionState::kLeading) {
-    Lose(MakeError(StatusCode::kUnavailable, ErrorReason::kStaleTerm,
-                   view_.leader.has_value() ? "another master owns the leader key"
-                                            : "the leader key was deleted from etcd",
-                   {.hint = "nobody but the masters should write below the prefix of the election "
-                            "in etcd"}),
+    Lose(MakeError(
+             StatusCode::kUnavailable, ErrorReason::kStaleTerm,
+             view_.leader.has_value() ? "another master owns the leader key"
+                                      : "the leader key was deleted from etcd",
+             {.hint = "its lease has ended in etcd, as when this process or etcd was stopped for "
+                      "a while; or somebody else writes below the prefix of the election"}),
          now, out);
   }
   if (!view_.leader.has_value()) {
