@@ -41,6 +41,9 @@ struct Item {
   bool is_located = false;  // the master was asked about it
   size_t room = 0;
   size_t asked = 0;  // index in the Locate of this round
+  // The first replica that was found corrupted, in any round: its node, which is told, has none to
+  // give in the next.
+  absl::Status corruption;
 
   // Of the current round.
   LocationPtr location;
@@ -49,7 +52,6 @@ struct Item {
   std::vector<ReadOp> ops;                // of the replica that is being read
   // Of all replicas that failed in it.
   bool is_unreachable = false;
-  bool is_all_corrupted = true;
   absl::Status failure;
 };
 
@@ -176,7 +178,6 @@ void GetCall::SetLocation(Item& item, LocationPtr location) {
   item.order = OrderReplicas(*location, session_.random());
   item.tried = 0;
   item.is_unreachable = false;
-  item.is_all_corrupted = true;
   item.location = std::move(location);
 }
 
@@ -235,9 +236,11 @@ void GetCall::Evaluate(Item& item) {
     return Finish(item, bytes);
   }
   const Verdict verdict = VerdictOf(failure);
-  if (verdict == Verdict::kCorrupted) session_.counters().checksum_failures.Add();
+  if (verdict == Verdict::kCorrupted) {
+    session_.counters().checksum_failures.Add();
+    item.corruption.Update(failure);
+  }
   item.is_unreachable = item.is_unreachable || verdict == Verdict::kUnreachable;
-  item.is_all_corrupted = item.is_all_corrupted && verdict == Verdict::kCorrupted;
   item.failure = failure;
   ++item.tried;
   if (item.tried < item.order.size()) session_.counters().failovers.Add();
@@ -272,15 +275,16 @@ void GetCall::GiveUp(Item& item) {
   if (VerdictOf(item.failure) == Verdict::kError) {
     return Finish(item, AnnotateKey(item.failure, item.wanted->key));
   }
-  const ErrorReason reason = item.is_unreachable     ? ErrorReason::kNodeLost
-                             : item.is_all_corrupted ? ErrorReason::kChecksumMismatch
-                                                     : ErrorReason::kStaleGeneration;
-  const ErrorDetail detail = DetailOf(item.failure).value_or(ErrorDetail{});
-  Finish(item,
-         AnnotateKey(MakeError(absl::StatusCode::kNotFound, reason,
-                               absl::StrCat("no replica could be read: ", item.failure.message()),
-                               {.node = detail.node}),
-                     item.wanted->key));
+  const bool is_corrupted = !item.is_unreachable && !item.corruption.ok();
+  const ErrorReason reason = item.is_unreachable ? ErrorReason::kNodeLost
+                             : is_corrupted      ? ErrorReason::kChecksumMismatch
+                                                 : ErrorReason::kStaleGeneration;
+  const absl::Status& why = is_corrupted ? item.corruption : item.failure;
+  const ErrorDetail detail = DetailOf(why).value_or(ErrorDetail{});
+  Finish(item, AnnotateKey(MakeError(absl::StatusCode::kNotFound, reason,
+                                     absl::StrCat("no replica could be read: ", why.message()),
+                                     {.node = detail.node}),
+                           item.wanted->key));
 }
 
 void GetCall::Finish(Item& item, absl::StatusOr<size_t> result) {

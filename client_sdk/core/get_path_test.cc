@@ -235,6 +235,9 @@ TEST_F(GetPathTest, ACorruptedReplicaIsNeverReturned) {
 
   pool_.node(pool_.master.NodesOf("a")[1]).Corrupt(generation);
   EXPECT_THAT(StatusOfGet("a"), Fails(absl::StatusCode::kNotFound, ErrorReason::kChecksumMismatch));
+  // A node that looked has forgotten what was bad.
+  pool_.node(pool_.master.NodesOf("a")[0]).Free(generation);
+  EXPECT_THAT(StatusOfGet("a"), Fails(absl::StatusCode::kNotFound, ErrorReason::kChecksumMismatch));
 }
 
 TEST_F(GetPathTest, BytesOfAnotherKeyAreNeverReturned) {

@@ -168,7 +168,7 @@ absl::Status CoreState::AbsentBecause(uint64_t key_hash, absl::string_view key,
     case DeathCause::kNodeLost:
       return miss(ErrorReason::kNodeLost, absl::StrCat("lost with its node", ago));
     case DeathCause::kDamaged:
-      return miss(ErrorReason::kNodeLost,
+      return miss(ErrorReason::kChecksumMismatch,
                   absl::StrCat("its last bytes were found damaged at their node", ago));
     case DeathCause::kExpired:
       return miss(ErrorReason::kExpired,

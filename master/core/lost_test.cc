@@ -51,7 +51,7 @@ TEST(Lost, TheLastReplicaIsMissedWithItsReason) {
   Damage(pool, "key", "n0");
   pool.Advance(absl::ZeroDuration());
   const LocateOutcome missed = pool.Get("key");
-  EXPECT_EQ(ReasonOf(missed.status), ErrorReason::kNodeLost);
+  EXPECT_EQ(ReasonOf(missed.status), ErrorReason::kChecksumMismatch);
   EXPECT_THAT(missed.status.message(), HasSubstr("damaged"));
   EXPECT_EQ(pool.core.Why("", "key", pool.now)->state, "damaged");
   EXPECT_EQ(pool.Status().totals.lost, 1u);

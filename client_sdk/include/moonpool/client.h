@@ -198,8 +198,8 @@ class Client {
 
   // Bytes read. NOT_FOUND with the reason of the miss: NEVER_STORED, EVICTED, EXPIRED, REMOVED,
   // BEING_WRITTEN; NODE_LOST: its holders are out of reach (it may come back with them);
-  // CHECKSUM_MISMATCH: every replica was found corrupted; STALE_GENERATION: it moved faster than
-  // it could be followed.
+  // CHECKSUM_MISMATCH: what was left of it was found corrupted; STALE_GENERATION: it moved faster
+  // than it could be followed.
   // INVALID_ARGUMENT with BUFFER_TOO_SHORT: the message says how much is needed; nothing is read.
   absl::StatusOr<size_t> Get(absl::string_view key, MutableBuffer into,
                              const GetOptions& options = {});
