@@ -126,6 +126,28 @@ TEST(Lost, WhatFailedForItsSourceIsReadFromAnother) {
   EXPECT_EQ(pool.Ended(CopyEnd::kDone), 20u);
 }
 
+// Its node has come anew, and empty, before the target could say what it met there.
+TEST(Lost, ASourceThatIsGoneIsNotDoubted) {
+  CopyPool pool;
+  pool.AddNodes(3, 100 * kBlock);
+  pool.PutSealed("key", kBlockPayload, {.replicas = 3});
+  pool.AddNodes(1, 100 * kBlock);
+  pool.Lose(*pool.nodes[2]);
+  pool.Collect();
+  ASSERT_THAT(pool.orders, testing::SizeIs(1));
+  const CopyCommand copy = pool.orders[0];
+  FakeNode& source = *pool.NodeOf(copy.source.node);
+  pool.Disconnect(source);
+  source.LoseAll();
+  pool.Connect(source);
+  pool.Advance(absl::ZeroDuration());
+  pool.Answer(copy, SourceFails(copy, absl::StatusCode::kNotFound));
+  EXPECT_EQ(pool.Ended(CopyEnd::kFailed), 1u);
+  pool.orders.clear();
+  pool.Settle();
+  EXPECT_EQ(pool.Get("key").location.replicas.size(), 3u);
+}
+
 TEST(Lost, TheOtherPartsOfItAreForgotten) {
   CopyPool pool({.stripe_bytes = 4 * kBlock});
   pool.AddNodes(3, 100 * kBlock);
