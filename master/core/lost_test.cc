@@ -329,6 +329,31 @@ TEST(Lost, AWriterIsBelievedUntilTheNodeHadTheTimeToReport) {
   }
 }
 
+// What is sealed behind the place where a long inventory is, its node tells when that is uploaded.
+TEST(Lost, ALongInventoryIsNoReasonToDisbelieveAWriter) {
+  CopyPool pool({.partial_timeout = absl::Seconds(5)});
+  pool.AddNodes(1, 100 * kBlock);
+  FakeNode& node = *pool.nodes[0];
+  const Grant grant = pool.Grab("key", 10);
+  pool.Disconnect(node);
+  const NodeHandle handle = pool.Register(node.description);
+  node.session = handle.session;
+  node.is_connected = true;
+  const std::vector<SealedPart> parts = CoreFixture::Sealed("key", 10, grant, node.id);
+  ASSERT_TRUE(node.Seal(CopyPool::RecordOf(parts[0])));
+  ASSERT_THAT(pool.Commit(grant), IsOk());
+  for (int second = 0; second < 8; ++second) {
+    pool.Advance(absl::Seconds(1));
+    pool.KeepAlive();
+  }
+  pool.Complete(handle);
+  pool.Advance(absl::Seconds(1));
+  pool.Report(handle, parts);
+  pool.Settle();
+  ASSERT_THAT(pool.Get("key").status, IsOk());
+  pool.ExpectReadable("key");
+}
+
 TEST(LostParts, WhatStandsThereSinceIsNotLookedFor) {
   LostParts lost;
   const LostPart reported[] = {{Generation{1}, {SegmentId{0}, 64, 64}},
