@@ -235,8 +235,11 @@ void ReplicaKeeper::DoubtSource(const ReplicaCopy& copy, const CopyPart& part,
                                 const absl::Status& status) {
   // That it cannot be reached from there is another matter, and may be over soon.
   const bool is_bad = absl::IsDataLoss(status) || absl::IsNotFound(status);
-  const std::string named = DetailOf(status).value_or(ErrorDetail{}).node;
-  if (!is_bad || named != core_.nodes[part.from].description.name) return;
+  if (!is_bad) return;
+  // It may be gone meanwhile, with its record.
+  const NodeRecord* const named =
+      core_.nodes.FindByName(DetailOf(status).value_or(ErrorDetail{}).node);
+  if (named == nullptr || named->index != part.from) return;
   doubted_.Add(copy.slot, copy.generation, part.from, core_.last_now);
 }
 

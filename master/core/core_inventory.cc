@@ -74,6 +74,7 @@ void Core::InventoryComplete(NodeId node, SessionId session, absl::Time now) {
   NodeRecord* record = s.SessionOf(node, session, now);
   if (record == nullptr || record->inventory_complete) return;
   record->inventory_complete = true;
+  record->complete_since = now;
   if (!record->is_met && record->parts.empty()) record->empty_since = now;
   record->is_met = true;
   if (record->seen != nullptr) record->unswept = record->parts.size();

@@ -166,6 +166,8 @@ void CoreState::NoteUnproven(SlotIndex slot, absl::Time now) {
 }
 
 void CoreState::LoseUnproven(NodeRecord& node, absl::Time now, uint32_t* work) {
+  // Until its inventory is uploaded the node tells nothing else.
+  if (!node.inventory_complete || now < node.complete_since + options.partial_timeout) return;
   while (*work > 0 && node.unproven != nullptr) {
     const std::optional<UnprovenParts::Due> due = node.unproven->TakeDue(now);
     if (!due.has_value()) return;

@@ -126,6 +126,28 @@ TEST(Lost, WhatFailedForItsSourceIsReadFromAnother) {
   EXPECT_EQ(pool.Ended(CopyEnd::kDone), 20u);
 }
 
+// Its node has come anew, and empty, before the target could say what it met there.
+TEST(Lost, ASourceThatIsGoneIsNotDoubted) {
+  CopyPool pool;
+  pool.AddNodes(3, 100 * kBlock);
+  pool.PutSealed("key", kBlockPayload, {.replicas = 3});
+  pool.AddNodes(1, 100 * kBlock);
+  pool.Lose(*pool.nodes[2]);
+  pool.Collect();
+  ASSERT_THAT(pool.orders, testing::SizeIs(1));
+  const CopyCommand copy = pool.orders[0];
+  FakeNode& source = *pool.NodeOf(copy.source.node);
+  pool.Disconnect(source);
+  source.LoseAll();
+  pool.Connect(source);
+  pool.Advance(absl::ZeroDuration());
+  pool.Answer(copy, SourceFails(copy, absl::StatusCode::kNotFound));
+  EXPECT_EQ(pool.Ended(CopyEnd::kFailed), 1u);
+  pool.orders.clear();
+  pool.Settle();
+  EXPECT_EQ(pool.Get("key").location.replicas.size(), 3u);
+}
+
 TEST(Lost, TheOtherPartsOfItAreForgotten) {
   CopyPool pool({.stripe_bytes = 4 * kBlock});
   pool.AddNodes(3, 100 * kBlock);
@@ -305,6 +327,31 @@ TEST(Lost, AWriterIsBelievedUntilTheNodeHadTheTimeToReport) {
     EXPECT_THAT(pool.Holders("key"), ElementsAre("n0", "n1"));
     pool.ExpectReadable("key");
   }
+}
+
+// What is sealed behind the place where a long inventory is, its node tells when that is uploaded.
+TEST(Lost, ALongInventoryIsNoReasonToDisbelieveAWriter) {
+  CopyPool pool({.partial_timeout = absl::Seconds(5)});
+  pool.AddNodes(1, 100 * kBlock);
+  FakeNode& node = *pool.nodes[0];
+  const Grant grant = pool.Grab("key", 10);
+  pool.Disconnect(node);
+  const NodeHandle handle = pool.Register(node.description);
+  node.session = handle.session;
+  node.is_connected = true;
+  const std::vector<SealedPart> parts = CoreFixture::Sealed("key", 10, grant, node.id);
+  ASSERT_TRUE(node.Seal(CopyPool::RecordOf(parts[0])));
+  ASSERT_THAT(pool.Commit(grant), IsOk());
+  for (int second = 0; second < 8; ++second) {
+    pool.Advance(absl::Seconds(1));
+    pool.KeepAlive();
+  }
+  pool.Complete(handle);
+  pool.Advance(absl::Seconds(1));
+  pool.Report(handle, parts);
+  pool.Settle();
+  ASSERT_THAT(pool.Get("key").status, IsOk());
+  pool.ExpectReadable("key");
 }
 
 TEST(LostParts, WhatStandsThereSinceIsNotLookedFor) {

@@ -71,6 +71,7 @@ struct NodeRecord {
   LabelId rack = 0;
   NodeState state = NodeState::kUp;
   bool inventory_complete = false;
+  absl::Time complete_since;  // this session's
   // What it holds and this master does not know was given up: it was complete once, and all that it
   // held then is known, or owed; or its incarnation was.
   bool is_met = false;
