@@ -170,20 +170,21 @@ NodePool::~NodePool() {
   for (const auto& orphan : orphans_) index_->DetachViewer(orphan.get());
 }
 
-// The old index goes first and the new one comes last, so that whenever this ends there is none, or
-// one that fits.
+// The old index goes first and the new one is filled last, so that whenever this ends there is none
+// that can be read, or one that fits. Its room is taken before that of the pool, which takes long
+// to make: what does not fit beside it leaves nothing behind.
 absl::Status NodePool::MakeNew(const Clock& clock, Logger& logger) {
   index_.reset();
   journal_.reset();
   table_file_.reset();
   memory_.reset();
   RETURN_IF_ERROR(directory_->Remove(kIndexFile));
-  ASSIGN_OR_RETURN(
-      memory_, SegmentMemory::CreateFile(*directory_, kPoolFile, options_.memory, clock, logger));
-  ASSIGN_OR_RETURN(table_file_,
-                   GrowingFile::Create(*directory_, kIndexFile, TableBytesFor(options_)));
-  RETURN_IF_ERROR(
-      Annotate(table_file_->MakeReady(ReservedFor(options_)).status(), "reserve the index"));
+  const absl::Status made = MakeFiles(clock, logger);
+  if (!made.ok()) {
+    table_file_.reset();
+    for (const char* file : {kIndexFile, kPoolFile}) directory_->Remove(file).IgnoreError();
+    return made;
+  }
   incarnation_ = NewIncarnation();
   absl::StatusOr<RecordTable> table =
       RecordTable::Create(MemoryOfTable(), Identity(), incarnation_);
@@ -193,6 +194,16 @@ absl::Status NodePool::MakeNew(const Clock& clock, Logger& logger) {
   // Removes the pages that clients of earlier lives have left. Those that are in use are of memory
   // that is no pool any more; the next life finds them again. What fails here costs a few files.
   static_cast<void>(transport::AdoptPinPages(pins_dir_, {}));
+  return absl::OkStatus();
+}
+
+absl::Status NodePool::MakeFiles(const Clock& clock, Logger& logger) {
+  ASSIGN_OR_RETURN(table_file_,
+                   GrowingFile::Create(*directory_, kIndexFile, TableBytesFor(options_)));
+  RETURN_IF_ERROR(
+      Annotate(table_file_->MakeReady(ReservedFor(options_)).status(), "reserve the index"));
+  ASSIGN_OR_RETURN(
+      memory_, SegmentMemory::CreateFile(*directory_, kPoolFile, options_.memory, clock, logger));
   return absl::OkStatus();
 }
 

@@ -67,6 +67,7 @@ class NodePool {
   absl::StatusOr<RestoreReport> TakeOver();
   void LogKept(const RestoreReport& report, absl::Duration took, Logger& logger) const;
   absl::Status MakeNew(const Clock& clock, Logger& logger);
+  absl::Status MakeFiles(const Clock& clock, Logger& logger);
   // Clients of earlier lives that are still there keep what they use.
   absl::Status AdoptClients(const absl::flat_hash_set<Generation>& taken);
   TableIdentity Identity() const;

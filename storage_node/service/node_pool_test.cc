@@ -106,6 +106,16 @@ TEST_F(NodePoolTest, ItsIndexHasRoomFromTheStart) {
   EXPECT_EQ(static_cast<uint64_t>(info.st_blocks) * 512, 2 * kBytes);
 }
 
+TEST_F(NodePoolTest, OneThatCannotBeMadeLeavesNothingBehind) {
+  options_.memory.should_stop = [] { return true; };
+  EXPECT_FALSE(Reopen().ok());
+  EXPECT_NE(access(File("index").c_str(), F_OK), 0);
+  EXPECT_NE(access(File("pool").c_str(), F_OK), 0);
+  options_.memory.should_stop = [] { return false; };
+  EXPECT_THAT(Reopen(), IsOk());
+  EXPECT_EQ(access(File("pool").c_str(), F_OK), 0);
+}
+
 TEST_F(NodePoolTest, WithoutAFolderNothingIsKept) {
   options_.dir = "";
   ASSERT_THAT(Reopen(), IsOk());
