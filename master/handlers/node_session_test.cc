@@ -382,7 +382,7 @@ TEST_F(NodeSessionTest, PartsThatAreLostAreMissed) {
   Advance(absl::Milliseconds(20));
   Answer<v1::ExistsResponse> answer;
   handlers.Exists(KeysRequest<v1::ExistsRequest>({"key"}), now, answer.done());
-  EXPECT_EQ(WireReason(answer.response.results(0)), ErrorReason::kNodeLost);
+  EXPECT_EQ(WireReason(answer.response.results(0)), ErrorReason::kChecksumMismatch);
 }
 
 TEST_F(NodeSessionTest, CommandsAreRepeatedUntilTheyAreConfirmed) {
