@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/drain_text.h"
 #include "cli/output/table.h"
+#include "cli/output/terminal.h"
 #include "cli/output/wrap.h"
 #include "common/config/units.h"
 #include "common/error.h"
@@ -54,6 +55,11 @@ std::string Heard(const v1::NodeStatus& node) {
   return HumanDuration(DurationFromMs(node.last_heard_ms()));
 }
 
+void PrintNote(const v1::NodeStatus& node, absl::string_view what) {
+  const std::string note = absl::StrCat(Printable(node.address().name()), ": ", what);
+  for (const std::string& line : WrapText(note, TerminalColumns(stdout))) std::puts(line.c_str());
+}
+
 void PrintText(const v1::ListNodesResponse& list) {
   Table table({{"node", Align::kLeft, Fit::kShrink},
                {"state"},
@@ -82,12 +88,10 @@ void PrintText(const v1::ListNodesResponse& list) {
   }
   table.Print(stdout);
   for (const v1::NodeStatus& node : list.nodes()) {
-    const std::string name = Printable(node.address().name());
-    if (node.has_drain()) std::printf("%s: %s\n", name.c_str(), Describe(node).c_str());
+    if (node.has_drain()) PrintNote(node, Describe(node));
     if (node.has_parts_max()) {
-      std::printf(
-          "%s: its journal cannot grow, so it takes no more than %llu parts; its log says why\n",
-          name.c_str(), static_cast<unsigned long long>(node.parts_max()));
+      PrintNote(node, absl::StrCat("its journal cannot grow, so it takes no more than ",
+                                   node.parts_max(), " parts; its log says why"));
     }
   }
 }
