@@ -21,6 +21,9 @@ extern "C" const char* __tsan_default_suppressions() {
       "race:grpc::internal::CallOp\n"
       // The last step of a client's stream, taken on whichever thread is last.
       "race:grpc::internal::ClientCallbackReaderWriterImpl*MaybeFinish\n"
+      // gRPC's own part of a reactor of ours: its lock, and what waits until the call is bound. It
+      // is made, used and ended on different threads.
+      "race:grpc::ServerBidiReactor\n"
       // Ours, and meant: it reads bytes that may get another owner, and then forgets what it read.
       "race:moonpool::storage_node::Scrubber::HashSome\n"
       // gRPC joins its threads in ways that are not seen.
