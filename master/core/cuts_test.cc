@@ -114,6 +114,17 @@ void LosePart(CopyPool& pool, FakeNode& node, size_t number) {
   pool.core.PartsLost(node.id, node.session, lost, pool.now);
 }
 
+// Two replicas, a half on each of four nodes. Returned are a first half and, of the other replica,
+// the second: what is left without them is one replica, wherever its halves were.
+std::pair<FakeNode*, FakeNode*> JoinHalves(CopyPool& pool) {
+  FakeNode& first = JoinWith(pool, "n0", {{.part = 0}});
+  JoinWith(pool, "n1", {{.part = 1}});
+  JoinWith(pool, "n2", {{.part = 0}});
+  FakeNode& last = JoinWith(pool, "n3", {{.part = 1}});
+  EXPECT_EQ(pool.Get("large").location.replicas.size(), 2u);
+  return {&first, &last};
+}
+
 // Each node is named before the other half of what it holds is: {n1 n0}, {n2 n1} as they meet.
 TEST(Cuts, OneReplicaGoesWithANodeThatHoldsOne) {
   CopyPool pool;
@@ -132,12 +143,8 @@ TEST(Cuts, OneReplicaGoesWithANodeThatHoldsOne) {
 TEST(Cuts, WhatIsLeftOfTwoReplicasIsOne) {
   for (const bool is_damaged : {false, true}) {
     CopyPool pool;
-    FakeNode& first = JoinWith(pool, "n0", {{.part = 0}});
-    JoinWith(pool, "n1", {{.part = 1}});
-    JoinWith(pool, "n2", {{.part = 0}});
-    FakeNode& last = JoinWith(pool, "n3", {{.part = 1}});
-    ASSERT_EQ(pool.Get("large").location.replicas.size(), 2u);
-    for (FakeNode* const node : {&first, &last}) {
+    const auto [first, last] = JoinHalves(pool);
+    for (FakeNode* const node : {first, last}) {
       is_damaged ? LosePart(pool, *node, 0) : pool.Disconnect(*node);
     }
     pool.Advance(absl::Seconds(6));
@@ -192,16 +199,12 @@ TEST(Cuts, ADamagedPartTakesItsOwnReplicaOnly) {
 // Neither inventory names the part of its node any more; together the others are whole.
 TEST(Cuts, WhatTwoInventoriesLeaveOfTwoReplicasIsOne) {
   CopyPool pool;
-  FakeNode& first = JoinWith(pool, "n0", {{.part = 0}});
-  JoinWith(pool, "n1", {{.part = 1}});
-  JoinWith(pool, "n2", {{.part = 0}});
-  FakeNode& last = JoinWith(pool, "n3", {{.part = 1}});
-  ASSERT_EQ(pool.Get("large").location.replicas.size(), 2u);
-  for (FakeNode* const node : {&first, &last}) {
+  const auto [first, last] = JoinHalves(pool);
+  for (FakeNode* const node : {first, last}) {
     pool.Disconnect(*node);
     node->Forget(node->Inventory()[0].extent);
   }
-  for (FakeNode* const node : {&first, &last}) pool.Connect(*node);
+  for (FakeNode* const node : {first, last}) pool.Connect(*node);
   pool.Advance(absl::Seconds(1));
   ASSERT_EQ(pool.Get("large").location.replicas.size(), 1u);
   pool.ExpectReadable("large");
@@ -212,19 +215,16 @@ TEST(Cuts, WhatTwoInventoriesLeaveOfTwoReplicasIsOne) {
 // One is swept while the other's inventory is still on its way, and will not name its part.
 TEST(Cuts, WhatAnInventoryOnItsWayMayNotNameIsNotCountedOn) {
   CopyPool pool;
-  FakeNode& first = JoinWith(pool, "n0", {{.part = 0}});
-  JoinWith(pool, "n1", {{.part = 1}});
-  JoinWith(pool, "n2", {{.part = 0}});
-  FakeNode& last = JoinWith(pool, "n3", {{.part = 1}});
-  for (FakeNode* const node : {&first, &last}) {
+  const auto [first, last] = JoinHalves(pool);
+  for (FakeNode* const node : {first, last}) {
     pool.Disconnect(*node);
     node->Forget(node->Inventory()[0].extent);
   }
-  const NodeHandle handle = pool.Register(last.description);
-  last.id = handle.id;
-  last.session = handle.session;
-  last.is_connected = true;
-  pool.Connect(first);
+  const NodeHandle handle = pool.Register(last->description);
+  last->id = handle.id;
+  last->session = handle.session;
+  last->is_connected = true;
+  pool.Connect(*first);
   pool.Advance(absl::Seconds(1));
   pool.Complete(handle);
   pool.Advance(absl::Seconds(1));

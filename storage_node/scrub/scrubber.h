@@ -3,8 +3,8 @@
 // reader found damaged (ExtentIndex::doubted_parts) does not wait for its turn.
 //
 //   Scrubber scrubber(index, {.bytes_per_second = 64 << 20}, metrics, logger);
-//   for (absl::Time next = clock.Now(); ...; wait until next, or for a
-//        doubt) next = scrubber.Step(clock.Now());
+//   absl::Time next = clock.Now();
+//   while (...) next = scrubber.Step(clock.Now());  // after a wait until `next`, or for a doubt
 //
 // A part is damaged when a reader would refuse it. Then the node forgets it, and the master is told
 // (ExtentIndex::lost_parts), who has it copied from another replica, or says that it is gone.

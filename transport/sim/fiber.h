@@ -1,6 +1,6 @@
 // A function with a stack of its own, run on the caller's thread in slices: who resumes it goes on
-// when it suspends or ends. A switch is some hundred instructions and asks no scheduler, so
-// what runs is the same, and as fast, on a machine that has other things to do.
+// when it suspends or ends. A switch asks no scheduler, so what runs is the same, and as fast, on a
+// machine that has other things to do.
 #pragma once
 
 #include <ucontext.h>
