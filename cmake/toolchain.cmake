@@ -56,6 +56,7 @@ if(MOONPOOL_SANITIZE MATCHES "thread")
   # It does not follow fences. Ours order what other processes write, of which it sees nothing.
   target_compile_options(moonpool_warnings INTERFACE -Wno-tsan)
   add_library(moonpool_tsan OBJECT ${moonpool_SOURCE_DIR}/tests/tsan/absl_mutex.cc
+                                   ${moonpool_SOURCE_DIR}/tests/tsan/grpc_order.cc
                                    ${moonpool_SOURCE_DIR}/tests/tsan/uninstrumented.cc)
   target_sources(moonpool_executable INTERFACE $<TARGET_OBJECTS:moonpool_tsan>)
   target_link_libraries(moonpool_executable INTERFACE absl::synchronization ${CMAKE_DL_LIBS})

@@ -1,6 +1,7 @@
 // Linked into every program under ThreadSanitizer. All but one is about libraries. Debian's gRPC
 // and what it uses are compiled without it, which sees what they allocate, free and send but not
-// how their threads hand things over. Only their own doing is left out: `race_top` looks at the
+// how their threads hand things over (what grpc_order.cc does not know of: a server's reactor ends
+// on a thread of gRPC's executor). Only their own doing is left out: `race_top` looks at the
 // innermost frame alone, so races in our code stay visible on gRPC's threads, too.
 
 extern "C" const char* __tsan_default_options();
