@@ -23,7 +23,7 @@ from .health import Breaker, Quiet
 from .options import Options
 
 # The pool cannot be reached, or not in time.
-_OUTAGES = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+_OUTAGES = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
 # Another engine wrote the block first, or is about to have done so: as good as stored.
 _WRITTEN_ELSEWHERE = ("ALREADY_EXISTS", "BEING_WRITTEN", "DUPLICATE_KEY")
 
@@ -160,7 +160,7 @@ class Pool:
             then = f"; lookups miss for {pause:.0f} s" if pause else ""
             self._quiet.say(kind, f"moonpool: cannot {what}: {error}; the engine computes the "
                                   f"blocks itself{then}. Is a master at {self._masters()}?")
-        elif kind == "RESOURCE_EXHAUSTED":
+        elif kind == "RESOURCE_EXHAUSTED" and what == "store":
             self._quiet.say(kind, f"moonpool: block not stored: {error}. Add memory or nodes, or "
                                   "look at `moonpool status` for what fills it")
         else:
