@@ -12,6 +12,7 @@
 #include "client_sdk/python/src/client.h"
 #include "client_sdk/python/src/docs.h"
 #include "client_sdk/python/src/errors.h"
+#include "client_sdk/python/src/method.h"
 
 namespace moonpool::python {
 
@@ -19,19 +20,37 @@ namespace py = pybind11;
 
 namespace {
 
-CallOptions CallOf(const py::object& timeout, const CancelSource* cancel) {
+// The parameters of every call are followed by these two.
+CallOptions CallOf(const Arguments& arguments, size_t timeout) {
   CallOptions call;
-  if (!timeout.is_none()) {
-    const double seconds = timeout.cast<double>();
+  if (arguments[timeout]) {
+    const double seconds = arguments.Number(timeout, 0);
     if (!(seconds > 0)) RaiseInvalid(absl::StrCat("timeout is not positive: ", seconds));
     call.timeout = absl::Seconds(seconds);
   }
-  if (cancel != nullptr) call.cancel = cancel->token();
+  if (const py::handle cancel = arguments[timeout + 1]; cancel) {
+    call.cancel = cancel.cast<CancelSource&>().token();
+  }
   return call;
 }
 
-GetOptions GetOf(const py::object& verify, const py::object& timeout, const CancelSource* cancel) {
-  return {.call = CallOf(timeout, cancel), .verify = verify.is_none() || verify.cast<bool>()};
+// verify, timeout, cancel
+GetOptions GetOf(const Arguments& arguments, size_t verify) {
+  return {.call = CallOf(arguments, verify + 1), .verify = arguments.Bool(verify, true)};
+}
+
+// replicas, min_replicas, wait_for_space, wait_for_writer, timeout, cancel
+PutOptions PutOf(const Arguments& arguments, size_t replicas) {
+  return {.call = CallOf(arguments, replicas + 4),
+          .replicas = arguments.Count(replicas, 1),
+          .min_replicas = arguments.Count(replicas + 1, 0),
+          .wait_for_space = arguments.Bool(replicas + 2, true),
+          .wait_for_writer = arguments.Bool(replicas + 3, false)};
+}
+
+py::sequence SequenceOf(py::handle object, const char* of) {
+  RequireSequence(object, of);
+  return py::reinterpret_borrow<py::sequence>(object);
 }
 
 void RequireAsMany(const char* what, size_t count, size_t keys) {
@@ -66,82 +85,77 @@ py::object Only(py::object outcome) {
   throw py::error_already_set();
 }
 
-struct PutArguments {
-  uint32_t replicas;
-  uint32_t min_replicas;
-  bool wait_for_space;
-  bool wait_for_writer;
-
-  PutOptions Options(CallOptions call) const {
-    return {.call = std::move(call),
-            .replicas = replicas,
-            .min_replicas = min_replicas,
-            .wait_for_space = wait_for_space,
-            .wait_for_writer = wait_for_writer};
-  }
-};
-
-py::object Put(const PyClient& client, py::handle key, py::handle value, py::handle parent,
-               uint32_t replicas, uint32_t min_replicas, bool wait_for_space, bool wait_for_writer,
-               const py::object& timeout, const CancelSource* cancel) {
+constexpr Parameters<9> kPut = {{"key", "value", "parent", "replicas", "min_replicas",
+                                 "wait_for_space", "wait_for_writer", "timeout", "cancel"},
+                                2,
+                                2};
+py::object Put(const PyClient& client, const Arguments& arguments) {
   BorrowedBuffers buffers;
   std::vector<PutItem> items(1);
-  items[0] = {.key = KeyOf(key), .value = buffers.Readable(value), .parent = KeyOf(parent)};
-  const PutArguments put = {replicas, min_replicas, wait_for_space, wait_for_writer};
-  return Only(
-      PutOutcome(client.PutMany(std::move(items), put.Options(CallOf(timeout, cancel))).front()));
+  items[0] = {.key = KeyOf(arguments[0]), .value = buffers.Readable(arguments[1])};
+  if (arguments[2]) items[0].parent = KeyOf(arguments[2]);
+  return Only(PutOutcome(client.PutMany(items, PutOf(arguments, 3)).front()));
 }
 
-py::list PutMany(const PyClient& client, py::handle keys, const py::sequence& values,
-                 const py::object& parents, uint32_t replicas, uint32_t min_replicas,
-                 bool wait_for_space, bool wait_for_writer, const py::object& timeout,
-                 const CancelSource* cancel) {
+constexpr Parameters<9> kPutMany = {{"keys", "values", "parents", "replicas", "min_replicas",
+                                     "wait_for_space", "wait_for_writer", "timeout", "cancel"},
+                                    2,
+                                    2};
+py::object PutMany(const PyClient& client, const Arguments& arguments) {
   BorrowedBuffers buffers;
-  std::vector<std::string> names = KeysOf(keys);
-  RequireAsMany("values", values.size(), names.size());
-  std::vector<PutItem> items(names.size());
+  std::vector<std::string> keys = KeysOf(arguments[0]);
+  const py::sequence values = SequenceOf(arguments[1], "values");
+  RequireAsMany("values", values.size(), keys.size());
+  std::vector<PutItem> items(keys.size());
   for (size_t i = 0; i < items.size(); ++i) {
-    items[i].key = std::move(names[i]);
-    items[i].value = buffers.Readable(values[i]);
+    items[i].key = std::move(keys[i]);
+    items[i].value = buffers.Readable(py::object(values[i]));
   }
-  if (!parents.is_none()) {
-    std::vector<std::string> before = KeysOf(parents);
-    RequireAsMany("parents", before.size(), items.size());
-    for (size_t i = 0; i < items.size(); ++i) items[i].parent = std::move(before[i]);
+  if (arguments[2]) {
+    std::vector<std::string> parents = KeysOf(arguments[2]);
+    RequireAsMany("parents", parents.size(), items.size());
+    for (size_t i = 0; i < items.size(); ++i) items[i].parent = std::move(parents[i]);
   }
-  const PutArguments put = {replicas, min_replicas, wait_for_space, wait_for_writer};
-  return Each(client.PutMany(std::move(items), put.Options(CallOf(timeout, cancel))), PutOutcome);
+  return Each(client.PutMany(items, PutOf(arguments, 3)), PutOutcome);
 }
 
 py::object BytesRead(const absl::StatusOr<size_t>& result) {
   return result.ok() ? py::int_(*result) : ErrorOf(result.status());
 }
 
-py::object GetInto(const PyClient& client, py::handle key, py::handle target,
-                   const py::object& verify, const py::object& timeout,
-                   const CancelSource* cancel) {
-  BorrowedBuffers buffers;
-  std::vector<GetItem> items(1);
-  items[0] = {.key = KeyOf(key), .into = buffers.Writable(target)};
-  return Only(BytesRead(client.GetInto(items, GetOf(verify, timeout, cancel)).front()));
+constexpr Parameters<4> kGet = {{"key", "verify", "timeout", "cancel"}, 1, 1};
+py::object Get(const PyClient& client, const Arguments& arguments) {
+  return client.Get(KeyOf(arguments[0]), GetOf(arguments, 1));
 }
 
-py::list GetIntoMany(const PyClient& client, py::handle keys, const py::sequence& targets,
-                     const py::object& verify, const py::object& timeout,
-                     const CancelSource* cancel) {
+constexpr Parameters<4> kGetMany = {{"keys", "verify", "timeout", "cancel"}, 1, 1};
+py::object GetMany(const PyClient& client, const Arguments& arguments) {
+  return client.GetMany(KeysOf(arguments[0]), GetOf(arguments, 1));
+}
+
+constexpr Parameters<5> kGetInto = {{"key", "target", "verify", "timeout", "cancel"}, 2, 2};
+py::object GetInto(const PyClient& client, const Arguments& arguments) {
   BorrowedBuffers buffers;
-  std::vector<std::string> names = KeysOf(keys);
-  RequireAsMany("targets", targets.size(), names.size());
-  std::vector<GetItem> items(names.size());
+  GetItem item = {.key = KeyOf(arguments[0]), .into = buffers.Writable(arguments[1])};
+  return Only(BytesRead(client.GetInto({&item, 1}, GetOf(arguments, 2)).front()));
+}
+
+constexpr Parameters<5> kGetIntoMany = {{"keys", "targets", "verify", "timeout", "cancel"}, 2, 2};
+py::object GetIntoMany(const PyClient& client, const Arguments& arguments) {
+  BorrowedBuffers buffers;
+  std::vector<std::string> keys = KeysOf(arguments[0]);
+  const py::sequence targets = SequenceOf(arguments[1], "targets");
+  RequireAsMany("targets", targets.size(), keys.size());
+  std::vector<GetItem> items(keys.size());
   for (size_t i = 0; i < items.size(); ++i) {
-    items[i].key = std::move(names[i]);
-    items[i].into = buffers.Writable(targets[i]);
+    items[i].key = std::move(keys[i]);
+    items[i].into = buffers.Writable(py::object(targets[i]));
   }
-  return Each(client.GetInto(items, GetOf(verify, timeout, cancel)), BytesRead);
+  return Each(client.GetInto(items, GetOf(arguments, 2)), BytesRead);
 }
 
-py::list GetViewMany(const PyClient& client, const std::vector<std::string>& keys,
-                     const GetOptions& options) {
+py::list Views(const PyClient& client, const std::vector<std::string>& keys,
+               const GetOptions& options) {
   std::vector<absl::StatusOr<View>> views = client.GetViews(keys, options);
   py::list list(views.size());
   for (size_t i = 0; i < views.size(); ++i) {
@@ -151,6 +165,36 @@ py::list GetViewMany(const PyClient& client, const std::vector<std::string>& key
   return list;
 }
 
+constexpr Parameters<4> kGetView = kGet;
+py::object GetView(const PyClient& client, const Arguments& arguments) {
+  return Only(Views(client, {KeyOf(arguments[0])}, GetOf(arguments, 1))[0]);
+}
+
+constexpr Parameters<4> kGetViewMany = kGetMany;
+py::object GetViewMany(const PyClient& client, const Arguments& arguments) {
+  return Views(client, KeysOf(arguments[0]), GetOf(arguments, 1));
+}
+
+constexpr Parameters<3> kExists = {{"key", "timeout", "cancel"}, 1, 1};
+py::object Exists(const PyClient& client, const Arguments& arguments) {
+  return Only(KeyOutcome(client.Exists({KeyOf(arguments[0])}, CallOf(arguments, 1)).front()));
+}
+
+constexpr Parameters<3> kExistsMany = {{"keys", "timeout", "cancel"}, 1, 1};
+py::object ExistsMany(const PyClient& client, const Arguments& arguments) {
+  return Each(client.Exists(KeysOf(arguments[0]), CallOf(arguments, 1)), KeyOutcome);
+}
+
+constexpr Parameters<3> kRemove = kExists;
+py::object Remove(const PyClient& client, const Arguments& arguments) {
+  return Only(KeyOutcome(client.Remove({KeyOf(arguments[0])}, CallOf(arguments, 1)).front()));
+}
+
+constexpr Parameters<3> kRemoveMany = kExistsMany;
+py::object RemoveMany(const PyClient& client, const Arguments& arguments) {
+  return Each(client.Remove(KeysOf(arguments[0]), CallOf(arguments, 1)), KeyOutcome);
+}
+
 struct Match {
   size_t matched;
   std::vector<uint64_t> sizes;
@@ -158,14 +202,15 @@ struct Match {
   py::object miss;
 };
 
-Match MatchPrefix(const PyClient& client, py::handle keys, double hold, const py::object& timeout,
-                  const CancelSource* cancel) {
+constexpr Parameters<4> kMatchPrefix = {{"keys", "hold", "timeout", "cancel"}, 1, 1};
+py::object MatchPrefix(const PyClient& client, const Arguments& arguments) {
+  const double hold = arguments.Number(1, 0);
   if (!(hold >= 0)) RaiseInvalid(absl::StrCat("hold is negative: ", hold));
   absl::StatusOr<PrefixMatch> match = client.MatchPrefix(
-      KeysOf(keys), {.call = CallOf(timeout, cancel), .hold = absl::Seconds(hold)});
+      KeysOf(arguments[0]), {.call = CallOf(arguments, 2), .hold = absl::Seconds(hold)});
   RaiseIfError(match.status());
-  return {match->matched, std::move(match->sizes), absl::ToDoubleSeconds(match->held),
-          match->miss.ok() ? py::none() : ErrorOf(match->miss)};
+  return py::cast(Match{match->matched, std::move(match->sizes), absl::ToDoubleSeconds(match->held),
+                        match->miss.ok() ? py::none() : ErrorOf(match->miss)});
 }
 
 py::list SizesOf(const Match& match) {
@@ -236,88 +281,20 @@ std::unique_ptr<PyClient> MakeClient(std::vector<std::string> masters,
   return std::make_unique<PyClient>(std::move(options));
 }
 
-using Class = py::class_<PyClient>;
-
-// What stands last in every signature.
-#define MP_LIMITS py::arg("timeout") = py::none(), py::arg("cancel") = py::none()
-#define MP_PUT_OPTIONS                                                                    \
-  py::arg("replicas") = 1, py::arg("min_replicas") = 0, py::arg("wait_for_space") = true, \
-  py::arg("wait_for_writer") = false, MP_LIMITS
-
-void BindPuts(Class& client) {
-  client.def("put", &Put, docs::kPut, py::arg("key"), py::arg("value"), py::kw_only(),
-             py::arg("parent") = py::str(""), MP_PUT_OPTIONS);
-  client.def("put_many", &PutMany, docs::kPutMany, py::arg("keys"), py::arg("values"),
-             py::kw_only(), py::arg("parents") = py::none(), MP_PUT_OPTIONS);
-}
-
-void BindGets(Class& client) {
-  client.def(
-      "get",
-      [](const PyClient& self, py::handle key, const py::object& verify, const py::object& timeout,
-         const CancelSource* cancel) {
-        return Only(self.Get({KeyOf(key)}, GetOf(verify, timeout, cancel))[0]);
-      },
-      docs::kGet, py::arg("key"), py::kw_only(), py::arg("verify") = py::none(), MP_LIMITS);
-  client.def(
-      "get_many",
-      [](const PyClient& self, py::handle keys, const py::object& verify, const py::object& timeout,
-         const CancelSource* cancel) {
-        return self.Get(KeysOf(keys), GetOf(verify, timeout, cancel));
-      },
-      docs::kGetMany, py::arg("keys"), py::kw_only(), py::arg("verify") = py::none(), MP_LIMITS);
-  client.def("get_into", &GetInto, docs::kGetInto, py::arg("key"), py::arg("target"), py::kw_only(),
-             py::arg("verify") = py::none(), MP_LIMITS);
-  client.def("get_into_many", &GetIntoMany, docs::kGetIntoMany, py::arg("keys"), py::arg("targets"),
-             py::kw_only(), py::arg("verify") = py::none(), MP_LIMITS);
-  client.def(
-      "get_view",
-      [](const PyClient& self, py::handle key, const py::object& verify, const py::object& timeout,
-         const CancelSource* cancel) {
-        return Only(GetViewMany(self, {KeyOf(key)}, GetOf(verify, timeout, cancel))[0]);
-      },
-      docs::kGetView, py::arg("key"), py::kw_only(), py::arg("verify") = py::none(), MP_LIMITS);
-  client.def(
-      "get_view_many",
-      [](const PyClient& self, py::handle keys, const py::object& verify, const py::object& timeout,
-         const CancelSource* cancel) {
-        return GetViewMany(self, KeysOf(keys), GetOf(verify, timeout, cancel));
-      },
-      docs::kGetViewMany, py::arg("keys"), py::kw_only(), py::arg("verify") = py::none(),
-      MP_LIMITS);
-}
-
-void BindQueries(Class& client) {
-  client.def(
-      "exists",
-      [](const PyClient& self, py::handle key, const py::object& timeout,
-         const CancelSource* cancel) {
-        return Only(KeyOutcome(self.Exists({KeyOf(key)}, CallOf(timeout, cancel)).front()));
-      },
-      docs::kExists, py::arg("key"), py::kw_only(), MP_LIMITS);
-  client.def(
-      "exists_many",
-      [](const PyClient& self, py::handle keys, const py::object& timeout,
-         const CancelSource* cancel) {
-        return Each(self.Exists(KeysOf(keys), CallOf(timeout, cancel)), KeyOutcome);
-      },
-      docs::kExistsMany, py::arg("keys"), py::kw_only(), MP_LIMITS);
-  client.def("match_prefix", &MatchPrefix, docs::kMatchPrefix, py::arg("keys"), py::kw_only(),
-             py::arg("hold") = 0.0, MP_LIMITS);
-  client.def(
-      "remove",
-      [](const PyClient& self, py::handle key, const py::object& timeout,
-         const CancelSource* cancel) {
-        return Only(KeyOutcome(self.Remove({KeyOf(key)}, CallOf(timeout, cancel)).front()));
-      },
-      docs::kRemove, py::arg("key"), py::kw_only(), MP_LIMITS);
-  client.def(
-      "remove_many",
-      [](const PyClient& self, py::handle keys, const py::object& timeout,
-         const CancelSource* cancel) {
-        return Each(self.Remove(KeysOf(keys), CallOf(timeout, cancel)), KeyOutcome);
-      },
-      docs::kRemoveMany, py::arg("keys"), py::kw_only(), MP_LIMITS);
+void AddCalls(py::handle client) {
+  AddMethod<PyClient, Put, kPut>(client, "put", docs::kPut);
+  AddMethod<PyClient, PutMany, kPutMany>(client, "put_many", docs::kPutMany);
+  AddMethod<PyClient, Get, kGet>(client, "get", docs::kGet);
+  AddMethod<PyClient, GetMany, kGetMany>(client, "get_many", docs::kGetMany);
+  AddMethod<PyClient, GetInto, kGetInto>(client, "get_into", docs::kGetInto);
+  AddMethod<PyClient, GetIntoMany, kGetIntoMany>(client, "get_into_many", docs::kGetIntoMany);
+  AddMethod<PyClient, GetView, kGetView>(client, "get_view", docs::kGetView);
+  AddMethod<PyClient, GetViewMany, kGetViewMany>(client, "get_view_many", docs::kGetViewMany);
+  AddMethod<PyClient, Exists, kExists>(client, "exists", docs::kExists);
+  AddMethod<PyClient, ExistsMany, kExistsMany>(client, "exists_many", docs::kExistsMany);
+  AddMethod<PyClient, MatchPrefix, kMatchPrefix>(client, "match_prefix", docs::kMatchPrefix);
+  AddMethod<PyClient, Remove, kRemove>(client, "remove", docs::kRemove);
+  AddMethod<PyClient, RemoveMany, kRemoveMany>(client, "remove_many", docs::kRemoveMany);
 }
 
 void BindMatch(py::module_& module) {
@@ -338,15 +315,13 @@ void BindClient(py::module_& module) {
       .def(py::init<>())
       .def("cancel", &CancelSource::Cancel, "Ends the calls that were given it; any thread.");
   BindMatch(module);
-  Class client(module, "Client", docs::kClient);
+  py::class_<PyClient> client(module, "Client", docs::kClient);
   // The arguments as people give them are put in order by moonpool/_client.py.
   client.def(py::init(&MakeClient), py::kw_only(), py::arg("masters"), py::arg("namespace"),
              py::arg("fingerprint"), py::arg("path"), py::arg("verify"), py::arg("timeout"),
              py::arg("wait_for_master"), py::arg("tcp_streams"), py::arg("host_id"),
              py::arg("trusted_uids"), py::arg("location_cache_entries"), py::arg("on_warning"));
-  BindPuts(client);
-  BindGets(client);
-  BindQueries(client);
+  AddCalls(client);
   client.def(
       "stats", [](const PyClient& self) { return StatsOf(self.stats()); }, docs::kStats);
   client.def("close", &PyClient::Close, docs::kClose);
