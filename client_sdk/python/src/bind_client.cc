@@ -172,6 +172,27 @@ py::list SizesOf(const Match& match) {
   return Each(match.sizes, [](uint64_t size) { return py::int_(size); });
 }
 
+py::object DescriptionOutcome(const absl::StatusOr<Description>& description) {
+  return description.ok() ? py::cast(*description) : ErrorOf(description.status());
+}
+
+// As str, which is the same key as its UTF-8; what is no UTF-8 stays bytes.
+py::object KeyToPython(const std::string& key) {
+  PyObject* const text =
+      PyUnicode_DecodeUTF8(key.data(), static_cast<Py_ssize_t>(key.size()), nullptr);
+  if (text != nullptr) return py::reinterpret_steal<py::object>(text);
+  PyErr_Clear();
+  return py::bytes(key);
+}
+
+KeyPage ListKeys(const PyClient& client, py::handle prefix, size_t limit, const std::string& after,
+                 const py::object& timeout, const CancelSource* cancel) {
+  absl::StatusOr<KeyPage> page = client.ListKeys(
+      KeyOf(prefix), {.call = CallOf(timeout, cancel), .limit = limit, .after = after});
+  RaiseIfError(page.status());
+  return *std::move(page);
+}
+
 py::dict StatsOf(const ClientStats& stats) {
   py::dict dict;
   dict["gets"] = stats.gets;
@@ -320,6 +341,42 @@ void BindQueries(Class& client) {
       docs::kRemoveMany, py::arg("keys"), py::kw_only(), MP_LIMITS);
 }
 
+void BindLooks(Class& client) {
+  client.def(
+      "describe",
+      [](const PyClient& self, py::handle key, const py::object& timeout,
+         const CancelSource* cancel) {
+        return Only(DescriptionOutcome(self.Describe({KeyOf(key)}, CallOf(timeout, cancel))[0]));
+      },
+      docs::kDescribe, py::arg("key"), py::kw_only(), MP_LIMITS);
+  client.def(
+      "describe_many",
+      [](const PyClient& self, py::handle keys, const py::object& timeout,
+         const CancelSource* cancel) {
+        return Each(self.Describe(KeysOf(keys), CallOf(timeout, cancel)), DescriptionOutcome);
+      },
+      docs::kDescribeMany, py::arg("keys"), py::kw_only(), MP_LIMITS);
+  client.def("list_keys", &ListKeys, docs::kListKeys, py::arg("prefix") = py::str(""),
+             py::kw_only(), py::arg("limit") = 1000, py::arg("after") = "", MP_LIMITS);
+}
+
+void BindLookResults(py::module_& module) {
+  py::class_<Description>(module, "Description", docs::kDescription)
+      .def_readonly("nbytes", &Description::size_bytes, "Length of the object in bytes.")
+      .def_readonly("replicas", &Description::replicas,
+                    "Of each replica that can be read now the names of the nodes that hold its "
+                    "parts, in the object's order.")
+      .def("__repr__", [](const Description& description) {
+        return absl::StrCat("Description(nbytes=", description.size_bytes,
+                            ", replicas=", description.replicas.size(), ")");
+      });
+  py::class_<KeyPage>(module, "KeyPage", docs::kKeyPage)
+      .def_property_readonly(
+          "keys", [](const KeyPage& page) { return Each(page.keys, KeyToPython); },
+          "str, or bytes where a key is no UTF-8; in no order.")
+      .def_readonly("next", &KeyPage::next, "For `after`; \"\" when there are no more.");
+}
+
 void BindMatch(py::module_& module) {
   py::class_<Match>(module, "PrefixMatch", docs::kPrefixMatch)
       .def_readonly("matched", &Match::matched, "Leading keys that are readable now.")
@@ -338,6 +395,7 @@ void BindClient(py::module_& module) {
       .def(py::init<>())
       .def("cancel", &CancelSource::Cancel, "Ends the calls that were given it; any thread.");
   BindMatch(module);
+  BindLookResults(module);
   Class client(module, "Client", docs::kClient);
   // The arguments as people give them are put in order by moonpool/_client.py.
   client.def(py::init(&MakeClient), py::kw_only(), py::arg("masters"), py::arg("namespace"),
@@ -347,6 +405,7 @@ void BindClient(py::module_& module) {
   BindPuts(client);
   BindGets(client);
   BindQueries(client);
+  BindLooks(client);
   client.def(
       "stats", [](const PyClient& self) { return StatsOf(self.stats()); }, docs::kStats);
   client.def("close", &PyClient::Close, docs::kClose);
