@@ -188,6 +188,16 @@ absl::StatusOr<PrefixMatch> PyClient::MatchPrefix(const std::vector<std::string>
   return Run([&](Client& client) { return client.MatchPrefix(keys, options); });
 }
 
+std::vector<absl::StatusOr<Description>> PyClient::Describe(const std::vector<std::string>& keys,
+                                                            const CallOptions& options) const {
+  return Run([&](Client& client) { return client.Describe(keys, options); });
+}
+
+absl::StatusOr<KeyPage> PyClient::ListKeys(const std::string& prefix,
+                                           const ListOptions& options) const {
+  return Run([&](Client& client) { return client.ListKeys(prefix, options); });
+}
+
 std::vector<absl::Status> PyClient::Remove(const std::vector<std::string>& keys,
                                            const CallOptions& options) const {
   return Run([&](Client& client) { return client.Remove(keys, options); });

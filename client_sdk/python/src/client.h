@@ -38,6 +38,9 @@ class PyClient {
                                    const CallOptions& options) const;
   absl::StatusOr<PrefixMatch> MatchPrefix(const std::vector<std::string>& keys,
                                           const MatchOptions& options) const;
+  std::vector<absl::StatusOr<Description>> Describe(const std::vector<std::string>& keys,
+                                                    const CallOptions& options) const;
+  absl::StatusOr<KeyPage> ListKeys(const std::string& prefix, const ListOptions& options) const;
   std::vector<absl::Status> Remove(const std::vector<std::string>& keys,
                                    const CallOptions& options) const;
   ClientStats stats() const { return Open()->stats(); }

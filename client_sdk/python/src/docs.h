@@ -86,6 +86,23 @@ inline constexpr const char* kMatchPrefix =
     "How many leading keys of one chain, first block first, are readable: a PrefixMatch. `hold`: "
     "seconds for which what was found stays in place (bounded by the pool).";
 
+inline constexpr const char* kDescribe =
+    "What the pool has of a key: a Description. Raises Miss. Asks the master each time, and counts "
+    "as a read where the pool decides what to evict.";
+
+inline constexpr const char* kDescribeMany =
+    "describe() of many in one call: each entry is a Description or the error.";
+
+inline constexpr const char* kListKeys =
+    "Keys of the namespace that start with `prefix`: a KeyPage of at most `limit`. `after`: the "
+    "`next` of the page before, which is good for as long as the same master leads. Every key that "
+    "is there all the time is in one page; what is stored or removed meanwhile may be. For "
+    "operators and clean-up: the master looks at all that it has.";
+
+inline constexpr const char* kDescription = "Outcome of Client.describe.";
+
+inline constexpr const char* kKeyPage = "Outcome of Client.list_keys.";
+
 inline constexpr const char* kRemove =
     "remove($self, key, *, timeout=None, cancel=None)\n--\n\n"
     "Removes the key for everybody. False: it was not there. Raises ResourceExhausted when the "
