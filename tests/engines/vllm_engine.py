@@ -34,8 +34,7 @@ def transfer_config(mode: str, master: str) -> dict[str, Any] | None:
             "kv_connector_extra_config": {"masters": master, "model": "tiny"},
         }
     if mode == "tier":
-        tier = {"type": "MoonpoolTier", "module_path": "moonpool.vllm.tier", "masters": master,
-                "model": "tiny"}
+        tier = {"type": "moonpool", "masters": master, "model": "tiny"}  # by its entry point
         return {
             "kv_connector": "OffloadingConnector",
             "kv_role": "kv_both",

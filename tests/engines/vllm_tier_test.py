@@ -8,18 +8,22 @@ With a Python that has vLLM the class that vLLM loads is tested, too, by vLLM's 
 
 from __future__ import annotations
 
+import sys
 import threading
 import unittest
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import moonpool
-from dev_pool import DevPool
 from moonpool.vllm.options import Options
 from moonpool.vllm.pool import Pool, connector
 from moonpool.vllm.tier_core import TierCore, name_of
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "harness"))
+import pool as harness  # noqa: E402
 
 try:
     from moonpool.vllm import tier as vllm_tier
@@ -65,12 +69,11 @@ class PoolCase(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.dev = DevPool()
-        cls.dev.__enter__()
+        cls.dev = harness.Pool()
 
     @classmethod
     def tearDownClass(cls) -> None:
-        cls.dev.__exit__(None, None, None)
+        cls.dev.close()
 
     def setUp(self) -> None:
         self.namespace = self.id().rsplit(".", 1)[-1]

@@ -26,9 +26,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dev_pool import DevPool
+import moonpool
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "harness"))
+from pool import Master, Node  # noqa: E402
+
 SUFFIX = 40  # tokens behind the shared prefix: less than a block
 NEW_TOKENS = 12
 MIN_RATIO = 2.0  # a hit that is not clearly faster than computing is not worth having
@@ -134,20 +137,22 @@ def share(bench: Bench, mode: str, plain: Child) -> None:
     """One integration: cold, a second engine, a restarted one, and a node that is killed."""
     shared = bench.prefix - bench.prefix % 128
     expected = plain.generate(bench.prompts)["tokens"]
-    with DevPool(dram="1GiB") as pool:
-        with bench.engine(f"{mode}-a", mode, pool.master) as first:
+    with Master() as master, Node(master.address, "node-0", dram="1GiB") as node:
+        with moonpool.Client(master.address) as client:
+            client.put("ready", b"")  # waits until the node has registered
+        with bench.engine(f"{mode}-a", mode, master.address) as first:
             cold = first.generate(bench.prompts)
             bench.check(cold["tokens"] == expected, f"{mode}: the same tokens cold")
             first.generate(bench.timed, 1)
             first.ask("settle")
-            with bench.engine(f"{mode}-b", mode, pool.master) as second:
+            with bench.engine(f"{mode}-b", mode, master.address) as second:
                 time_hits(bench, mode, plain, second)
                 hit_by_second(bench, mode, second, expected, shared)
-        with bench.engine(f"{mode}-a2", mode, pool.master, processes=True) as again:
+        with bench.engine(f"{mode}-a2", mode, master.address, processes=True) as again:
             warm = again.generate(bench.prompts[:1])
             bench.check(warm["tokens"] == expected[:1], f"{mode}: the same tokens when restarted")
             bench.check(warm["cached"][0] >= shared, f"{mode}: a restarted engine hits")
-            kill_in_the_middle(bench, mode, again, pool, expected)
+            kill_in_the_middle(bench, mode, again, node, expected)
 
 
 def time_hits(bench: Bench, mode: str, plain: Child, child: Child) -> None:
@@ -173,14 +178,14 @@ def hit_by_second(
 
 
 def kill_in_the_middle(
-    bench: Bench, mode: str, child: Child, pool: DevPool, expected: list[list[int]]
+    bench: Bench, mode: str, child: Child, node: Node, expected: list[list[int]]
 ) -> None:
     """The only node dies while requests are being answered from it: they are computed instead."""
     child.ask("reset")
     order = [*bench.prompts, *bench.timed]
     child.tell("generate", prompts=order, tokens=NEW_TOKENS)
     threading.Event().wait(0.05)  # about when the first loads run; any moment must do
-    pool.kill_node()
+    node.kill()
     killed = child.answer()
     bench.check(killed["tokens"][: len(expected)] == expected,
                 f"{mode}: the same tokens while the node is killed")

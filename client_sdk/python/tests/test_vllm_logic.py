@@ -1,8 +1,4 @@
-#!/usr/bin/env python3
-"""The logic of moonpool.vllm, without vLLM and without a pool.
-
-    PYTHONPATH=build/dev/python tests/engines/vllm_logic_test.py
-"""
+"""The logic of moonpool.vllm, without vLLM and without a pool."""
 
 from __future__ import annotations
 
@@ -473,7 +469,3 @@ class MoverTest(unittest.TestCase):
         mover.save(Save(7, [1], [b"a"], b""))
         self.assertEqual((mover.ended().saved, mover.ended().saved), ({7: 1}, {}))
         self.assertEqual(bench.fake.calls, [])
-
-
-if __name__ == "__main__":
-    unittest.main()
