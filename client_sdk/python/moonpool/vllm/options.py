@@ -59,8 +59,8 @@ class Options:
     tcp_streams: int = 2
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any], *, also: tuple[str, ...] = ()) -> Options:
-        """The options in `given`, checked; names in `also` belong to somebody else.
+    def parse(cls, given: Mapping[str, Any]) -> Options:
+        """The options in `given`, checked.
 
         Raises ValueError: an unknown name, or a value that makes no sense.
         """
@@ -69,7 +69,7 @@ class Options:
         for name, value in given.items():
             if name in known:
                 chosen[name] = value
-            elif name not in also:
+            else:
                 near = difflib.get_close_matches(name, known, n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
                 raise ValueError(f"moonpool: unknown option {name!r}{hint}")
