@@ -44,7 +44,7 @@ def test_list_keys_pages_through_the_namespace(client):
 
 def test_both_are_there_for_asyncio(pool):
     async def look():
-        async with moonpool.AsyncClient(pool.master, namespace="aio", fingerprint="f") as client:
+        async with moonpool.AsyncClient(pool.master, namespace="aio-look", fingerprint="f") as client:
             await client.put("k", b"123")
             page = await client.list_keys()
             return page.keys, (await client.describe("k")).nbytes
