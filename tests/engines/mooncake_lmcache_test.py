@@ -3,8 +3,8 @@
 
     /path/to/lmcache/bin/python tests/engines/mooncake_lmcache_test.py [-v] [CLASS[.TEST] ...]
 
-MOONPOOL_BUILD names the build folder (default: build/dev). Ends with 77, and says so, where there is
-no LMCache. Checked with LMCache 0.5.6, its chunks in host memory of its own back end.
+MOONPOOL_BUILD names the build folder (default: build/dev). Ends with 77, and says so, where there
+is no LMCache. Checked with LMCache 0.5.6, its chunks in host memory of its own back end.
 """
 
 from __future__ import annotations
