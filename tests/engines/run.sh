@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.."
 engines=${MOONPOOL_ENGINES:-$HOME/.cache/moonpool/engines}
 if [ "${1:-}" = --install ]; then
   shift
-  tests/engines/install.sh vllm sglang lmcache || echo "engines: not all could be installed" >&2
+  timeout 1500 tests/engines/install.sh vllm sglang lmcache || echo "engines: not all could be installed" >&2
 fi
 build=$(realpath "${1:-build/dev}")
 seconds_max=600
