@@ -75,11 +75,22 @@ void SortArguments(const ParameterList& parameters, PyObject* const* given, Py_s
   }
 }
 
+// A class that is bound with one base, and Python's subclasses of it, have one C++ object: its
+// first. A cast would look its type up in pybind11's tables.
+void* ObjectOf(PyObject* self) {
+  void* const object =
+      reinterpret_cast<py::detail::instance*>(self)->get_value_and_holder().value_ptr();
+  if (object == nullptr) throw py::type_error("__init__() was not called");
+  return object;
+}
+
 void SetErrorOf(std::exception_ptr exception) {
   try {
     std::rethrow_exception(std::move(exception));
   } catch (py::error_already_set& error) {
     error.restore();
+  } catch (const py::cast_error& error) {
+    PyErr_SetString(PyExc_TypeError, error.what());
   } catch (const py::builtin_exception& error) {
     error.set_error();
   } catch (const std::bad_alloc&) {

@@ -52,6 +52,10 @@ struct ParameterList {
 void SortArguments(const ParameterList& parameters, PyObject* const* given, Py_ssize_t given_count,
                    PyObject* keywords, PyObject** values);
 
+// The C++ object of `self`, whose type CPython has checked. TypeError when its __init__ did not
+// run.
+void* ObjectOf(PyObject* self);
+
 // Sets Python's error for the exception that is being handled.
 void SetErrorOf(std::exception_ptr exception);
 
@@ -64,9 +68,7 @@ PyObject* CallMethod(PyObject* self, PyObject* const* given, Py_ssize_t given_co
                    kParameters.required},
                   given, PyVectorcall_NARGS(static_cast<size_t>(given_count)), keywords,
                   values.data());
-    return kFunction(pybind11::handle(self).cast<Self&>(), Arguments(values.data()))
-        .release()
-        .ptr();
+    return kFunction(*static_cast<Self*>(ObjectOf(self)), Arguments(values.data())).release().ptr();
   } catch (...) {
     SetErrorOf(std::current_exception());
     return nullptr;
