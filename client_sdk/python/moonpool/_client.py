@@ -70,7 +70,8 @@ class Client(_native.Client):
                 any thread. None: ``logging.getLogger("moonpool").warning``.
 
         Raises:
-            InvalidArgument, Unavailable, FailedPrecondition, DeadlineExceeded.
+            InvalidArgument; Unavailable or DeadlineExceeded: no master answers; Miss
+            (NAMESPACE_UNKNOWN); FailedPrecondition (FINGERPRINT_MISMATCH).
         """
         super().__init__(
             masters=_masters_of(masters), namespace=namespace, fingerprint=fingerprint, path=path,

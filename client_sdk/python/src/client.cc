@@ -51,7 +51,19 @@ class NewBytes {
   std::vector<PyObject*> objects_;
 };
 
+// gRPC starts threads with the first client and cannot start them anew: in a child that was forked
+// later a call would wait for ever.
+void RequireThreadsOfGrpc() {
+  static const int forks_at_first = ForkCount();
+  if (ForkCount() == forks_at_first) return;
+  Raise(MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
+                  "this process was forked from one that had made a client",
+                  {.hint = "make clients after the fork alone, or start processes with "
+                           "multiprocessing's \"spawn\""}));
+}
+
 std::shared_ptr<Client> Connect(ClientOptions options) {
+  RequireThreadsOfGrpc();
   auto connected = WithoutGil([&] { return Client::Connect(std::move(options)); });
   RaiseIfError(connected.status());
   return *std::move(connected);
@@ -68,7 +80,7 @@ std::shared_ptr<Client> PyClient::Open() const {
   if (ForkCount() != forks_) {
     Raise(MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
                     "the client was made before this process was forked",
-                    {.hint = "make one in each process"}));
+                    {.hint = "make clients after the fork alone"}));
   }
   absl::MutexLock lock(&mutex_);
   if (client_ == nullptr) {

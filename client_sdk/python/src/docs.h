@@ -13,8 +13,11 @@ inline constexpr const char* kClient =
     "that was not raised. They raise only for wrong usage.\n\n"
     "Arguments of all calls: `timeout`, seconds, default that of the client; `cancel`, a "
     "CancelSource, which ends the call with Cancelled.\n\n"
-    "After os.fork() the child makes a client of its own: calls on the parent's raise "
-    "FailedPrecondition there, and closing it does nothing.";
+    "os.fork(): make clients in the child alone. One made before is the parent's: the child's "
+    "calls "
+    "on it raise FailedPrecondition, closing it does nothing there, and making another "
+    "raises it, too, since gRPC's threads do not survive a fork. multiprocessing's \"spawn\" has "
+    "no such limit.";
 
 inline constexpr const char* kPut =
     "Stores bytes under a key. True: stored, and readable by every client. False: the key was "
