@@ -2,10 +2,10 @@
 
 How SGLang uses it (managers/cache_controller.py, hybrid_cache/hybrid_cache_controller.py):
 
-* One instance per rank, made at start-up or by the admin API: constructor, `register_mem_pool_host`,
-  `register_mem_host_pool_v2` for each pool of a hybrid model, `on_host_pools_registered`. Errors of
-  these end the attach, with their message; nothing else here ever raises, because in SGLang's
-  storage threads an exception costs the operation, and in some versions the thread.
+* One instance per rank, made at start-up or by the admin API: the constructor, then
+  `register_mem_pool_host`, whose errors end the attach; `register_mem_host_pool_v2` for each pool
+  of a hybrid model. Nothing else raises: in SGLang's storage threads an exception costs the
+  operation, and in some versions the thread.
 * `batch_exists` (the hit query of a new prompt, whose smallest answer over all ranks counts), then
   `batch_get_v1` in batches of 128 pages until the first False. Three threads, one call each.
 * `batch_set_v1` in batches of 128 pages until the first False, which ends the backup of the rest
@@ -15,8 +15,8 @@ How SGLang uses it (managers/cache_controller.py, hybrid_cache/hybrid_cache_cont
 * Detach: the threads are given 10 s to end, then `close`. So every call is bounded (options.py).
 
 Time: hit queries return within query_timeout, one batch within read_timeout or write_timeout.
-Memory: when a call has returned, nobody touches the host pool's pages on its behalf any more; SGLang
-frees pages of a read that failed, and another request may have them a moment later.
+Memory: when a call has returned, nobody touches the host pool's pages on its behalf any more;
+SGLang frees pages of a read that failed, and another request may have them a moment later.
 """
 
 from __future__ import annotations
@@ -144,12 +144,12 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
         logged as an error, and misses for ever.
         """
         super().register_mem_host_pool_v2(host_pool, host_pool_name)
-        if host_pool_name == PoolName.KV and (self._kv_is_logical or host_pool_name in self._shelves):
+        if host_pool_name == PoolName.KV and (self._kv_is_logical or PoolName.KV in self._shelves):
             return
         try:
             self._shelves.add(host_pool, host_pool_name)
         except ValueError as error:
-            logger.error("moonpool: pages of the pool %r cannot be stored: %s", host_pool_name, error)
+            logger.error("moonpool: pages of %r cannot be stored: %s", host_pool_name, error)
 
     def _open(self) -> None:
         options = self._options
@@ -193,13 +193,16 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
     ) -> int:
         """Leading pages that are there; they stay there for `hold` seconds."""
         if self._kv_is_logical:
-            return len(keys)
+            return 0  # what there is, only batch_exists_v2 can know
+        return self._leading_kv(keys, self._io.query_deadline())
+
+    def _leading_kv(self, keys: Sequence[str], deadline: float) -> int:
         if self._zero_copy:
             names = self._shelves[PoolName.KV].names
         else:
             names = self._shelves.flat_names(PoolName.KV.value, self.mem_pool_host)
         objects = names.keys(keys)
-        found = self._io.match(objects) // names.per_page
+        found = self._io.match(objects, deadline) // names.per_page
         self._recent.add(objects[: found * names.per_page])
         return found
 
@@ -211,11 +214,16 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
         extra_info: HiCacheStorageExtraInfo | None = None,
     ) -> PoolTransferResult:
         """As batch_exists, cut to where the other pools of a hybrid model have what they need."""
-        kv_pages = self.batch_exists(keys, extra_info)
+        transfers = pool_transfers or []
+        deadline = self._io.query_deadline()
+        if self._kv_is_logical:
+            kv_pages = len(keys) if transfers else 0
+        else:
+            kv_pages = self._leading_kv(keys, deadline)
         hits: dict[str, int] = {PoolName.KV: kv_pages} if kv_pages else {}
         restorable = list(range(1, kv_pages + 1))
-        present = self._present(keys[:kv_pages], pool_transfers or [])
-        for transfer in pool_transfers or []:
+        present = self._present(keys[:kv_pages], transfers, deadline)
+        for transfer in transfers:
             legal = legal_ends(transfer, present.get(transfer.name, []), kv_pages)
             if legal is None:
                 continue
@@ -225,14 +233,15 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
         return PoolTransferResult(restorable[-1] if restorable else 0, hits, restorable)
 
     def _present(
-        self, keys: Sequence[str], transfers: Sequence[PoolTransfer]
+        self, keys: Sequence[str], transfers: Sequence[PoolTransfer], deadline: float
     ) -> dict[str, list[bool]]:
         """Per pool, per page: is it there? One question for all of them."""
         shelves = {t.name: self._shelves[t.name] for t in transfers if t.name in self._shelves}
         if not keys or not shelves:
             return {}
         objects = {name: shelf.names.keys(keys) for name, shelf in shelves.items()}
-        answers = iter(self._io.found([key for of_pool in objects.values() for key in of_pool]))
+        every = [key for of_pool in objects.values() for key in of_pool]
+        answers = iter(self._io.found(every, deadline))
         return {
             name: shelves[name].whole([next(answers) for _ in of_pool])
             for name, of_pool in objects.items()
@@ -243,9 +252,9 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
         """Is this one page there, whichever of the two interfaces stored it?"""
         flat = self._flat_key(key)
         if "." in key or PoolName.KV not in self._shelves:
-            return self._io.found([flat])[0]
+            return self._io.found([flat], self._io.query_deadline())[0]
         names = self._shelves[PoolName.KV].names
-        answers = self._io.found([flat, *names.keys([key])])
+        answers = self._io.found([flat, *names.keys([key])], self._io.query_deadline())
         return answers[0] or all(answers[1:])
 
     # Pages, without a copy.

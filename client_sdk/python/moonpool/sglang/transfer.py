@@ -72,12 +72,22 @@ class PoolIo:
         finally:
             self._connecting.release()
 
+    # Deadlines of what begins now, by the clock that was given.
+
+    def query_deadline(self) -> float:
+        return self._clock() + self._options.query_timeout
+
+    def read_deadline(self) -> float:
+        return self._clock() + self._options.read_timeout
+
+    def write_deadline(self) -> float:
+        return self._clock() + self._options.write_timeout
+
     # What is there.
 
-    def match(self, keys: Sequence[str]) -> int:
+    def match(self, keys: Sequence[str], deadline: float) -> int:
         """Leading keys that are readable now; they are held for the read that follows."""
         matched = 0
-        deadline = self._clock() + self._options.query_timeout
         for start in range(0, len(keys), KEYS_MAX):
             batch = list(keys[start : start + KEYS_MAX])
             found = self._call(
@@ -100,10 +110,9 @@ class PoolIo:
             self._noted("query", match.miss, outcome.of_raised(match.miss))
         return match.matched, Outcome.DONE
 
-    def found(self, keys: Sequence[str]) -> list[bool]:
+    def found(self, keys: Sequence[str], deadline: float) -> list[bool]:
         """Which of the keys are there; False also where the pool cannot say."""
         answers: list[bool] = []
-        deadline = self._clock() + self._options.query_timeout
         for start in range(0, len(keys), KEYS_MAX):
             batch = list(keys[start : start + KEYS_MAX])
             answers += self._call(
@@ -115,19 +124,14 @@ class PoolIo:
             )
         return answers
 
-    def _found_batch(self, client: Any, keys: list[str], timeout: float) -> tuple[list[bool], Outcome]:
+    def _found_batch(
+        self, client: Any, keys: list[str], timeout: float
+    ) -> tuple[list[bool], Outcome]:
         answers = client.exists_many(keys, timeout=timeout)
         outcomes = [self._noted("query", a, outcome.of_exists(a)) for a in answers]
         return [o is Outcome.DONE for o in outcomes], _of_call(outcomes)
 
     # Bytes.
-
-    def read_deadline(self) -> float:
-        """For reads that begin now; by the clock that was given."""
-        return self._clock() + self._options.read_timeout
-
-    def write_deadline(self) -> float:
-        return self._clock() + self._options.write_timeout
 
     def read(
         self,
@@ -290,10 +294,10 @@ class PoolIo:
     def _settle(self, op: str, breaker: Breaker, answered: bool, retry_after: float) -> None:
         if answered:
             if breaker.succeeded():
-                logger.info("moonpool: %s: the pool answers again", op)
+                logger.info("moonpool: %s: the pool can be used again", op)
         elif breaker.failed(retry_after):
             logger.warning(
-                "moonpool: %s: the pool does not answer; these calls miss at once for %.1f s, then "
+                "moonpool: %s: the pool cannot be used; these calls miss at once for %.1f s, then "
                 "one is tried, and so on with pauses of up to %.1f s",
                 op, self._options.pause_first, self._options.pause_longest,
             )
@@ -329,7 +333,7 @@ class PoolIo:
     # Figures.
 
     def counts(self) -> dict[str, int]:
-        """Since attach, in objects: queried, found, read, written, ..., and each kind of trouble."""
+        """Since attach, in objects: queried, found, read, written, and each kind of trouble."""
         with self._lock:
             return dict(self._counts)
 
@@ -347,8 +351,8 @@ class PoolIo:
             self._summary_due = now + self._options.summary_every
             c = self._counts
         logger.info(
-            "moonpool: since attach: %d of %d queried objects found, %d read (%.1f MiB, %d failed), "
-            "%d stored (%.1f MiB, %d were there, %d dropped, %d failed)",
+            "moonpool: since attach: %d of %d queried objects found, "
+            "%d read (%.1f MiB, %d failed), %d stored (%.1f MiB, %d were there, %d dropped, %d failed)",
             c["found"], c["queried"], c["read"], c["read_bytes"] / 2**20, c["read_failed"],
             c["written"], c["written_bytes"] / 2**20, c["already_there"], c["dropped"],
             c["write_failed"],
