@@ -15,6 +15,7 @@
 #include "master/meta/rocks_meta_store.h"
 #include "master/options.h"
 #include "master/service/candidacy.h"
+#include "master/service/segments_page.h"
 #include "master/service/server.h"
 
 namespace moonpool::master {
@@ -45,8 +46,11 @@ absl::StatusOr<std::unique_ptr<Core>> BeginCore(const MasterOptions& options, Me
 // Until somebody stops it.
 absl::Status Serve(const MasterOptions& options, MasterServer& server, Program& program) {
   ASSIGN_OR_RETURN(const auto operations,
-                   program.StartOperations({.listen = options.http_listen},
-                                           [&server] { return server.health(); }));
+                   program.StartOperations(
+                       {.listen = options.http_listen}, [&server] { return server.health(); },
+                       [&server](HttpServer& http) {
+                         ServeSegments([&server] { return server.ServingNodes(); }, http);
+                       }));
   std::printf("ready: --master %s --http %s\n", server.address().c_str(),
               operations->address().c_str());
   std::fflush(stdout);

@@ -33,7 +33,8 @@ Exit codes, of the daemons and of `moonpool` alike: 0 ok (a daemon was asked to 
 2 wrong usage or settings; `moonpool` has 3 for a key or node that the pool does not have.
 
 Every process serves `/metrics` (Prometheus), `/healthz` (200 when it serves, 503 with the reason
-otherwise) and `/config` (the effective settings) on its `--http-listen` address.
+otherwise) and `/config` (the effective settings) on its `--http-listen` address. A master also serves
+`/get_all_segments`: the nodes that take part, one name a line, none while it does not lead.
 """
 
 

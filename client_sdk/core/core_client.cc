@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client_sdk/core/get_path.h"
+#include "client_sdk/core/look_path.h"
 #include "client_sdk/core/put_path.h"
 #include "client_sdk/core/view_path.h"
 #include "common/error.h"
@@ -129,6 +130,15 @@ std::vector<absl::Status> CoreClient::Exists(absl::Span<const std::string> keys,
                   MissOf);
   }
   return statuses.TakeResults();
+}
+
+std::vector<absl::StatusOr<Description>> CoreClient::Describe(absl::Span<const std::string> keys,
+                                                              const CallOptions& options) {
+  return client::Describe(session_, keys, session_.ContextOf(options));
+}
+
+absl::StatusOr<KeyPage> CoreClient::ListKeys(absl::string_view prefix, const ListOptions& options) {
+  return client::ListKeys(session_, prefix, options, session_.ContextOf(options.call));
 }
 
 std::vector<absl::Status> CoreClient::Remove(absl::Span<const std::string> keys,

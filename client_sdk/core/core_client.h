@@ -40,6 +40,9 @@ class CoreClient {
   std::vector<absl::Status> Exists(absl::Span<const std::string> keys, const CallOptions& options);
   absl::StatusOr<PrefixMatch> MatchPrefix(absl::Span<const std::string> keys,
                                           const MatchOptions& options);
+  std::vector<absl::StatusOr<Description>> Describe(absl::Span<const std::string> keys,
+                                                    const CallOptions& options);
+  absl::StatusOr<KeyPage> ListKeys(absl::string_view prefix, const ListOptions& options);
   std::vector<absl::Status> Remove(absl::Span<const std::string> keys, const CallOptions& options);
   ClientStats stats() const { return session_.counters().Snapshot(); }
 

@@ -30,6 +30,8 @@ class MasterStub {
                                                     const CallContext& context) = 0;
   virtual absl::StatusOr<v1::RemoveResponse> Remove(const v1::RemoveRequest& request,
                                                     const CallContext& context) = 0;
+  virtual absl::StatusOr<v1::ListObjectsResponse> ListObjects(const v1::ListObjectsRequest& request,
+                                                              const CallContext& context) = 0;
 };
 
 }  // namespace moonpool::client

@@ -222,6 +222,17 @@ absl::StatusOr<PrefixMatch> Client::MatchPrefix(absl::Span<const std::string> ke
   return rep_->core.MatchPrefix(keys, options);
 }
 
+std::vector<absl::StatusOr<Description>> Client::Describe(absl::Span<const std::string> keys,
+                                                          const CallOptions& options) {
+  absl::ReaderMutexLock call(&rep_->running);
+  return rep_->core.Describe(keys, options);
+}
+
+absl::StatusOr<KeyPage> Client::ListKeys(absl::string_view prefix, const ListOptions& options) {
+  absl::ReaderMutexLock call(&rep_->running);
+  return rep_->core.ListKeys(prefix, options);
+}
+
 std::vector<absl::Status> Client::Remove(absl::Span<const std::string> keys,
                                          const CallOptions& options) {
   absl::ReaderMutexLock call(&rep_->running);

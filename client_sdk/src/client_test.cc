@@ -106,6 +106,10 @@ class Master final : public v1::MasterService::Service {
                       v1::ExistsResponse* response) override {
     return Answer(fake_.Exists(*request, {}), response);
   }
+  grpc::Status ListObjects(grpc::ServerContext*, const v1::ListObjectsRequest* request,
+                           v1::ListObjectsResponse* response) override {
+    return Answer(fake_.ListObjects(*request, {}), response);
+  }
   grpc::Status Remove(grpc::ServerContext*, const v1::RemoveRequest* request,
                       v1::RemoveResponse* response) override {
     return Answer(fake_.Remove(*request, {}), response);
@@ -238,6 +242,13 @@ TEST_F(ClientTest, AnswersKeyByKey) {
               Fails(absl::StatusCode::kNotFound, ErrorReason::kNeverStored));
   ASSERT_OK_AND_ASSIGN(const PrefixMatch match, client->MatchPrefix(keys));
   EXPECT_EQ(match.matched, 1u);
+  const auto described = client->Describe(keys);
+  ASSERT_THAT(described[0], IsOk());
+  EXPECT_EQ(described[0]->size_bytes, 1u);
+  EXPECT_EQ(described[0]->replicas, std::vector<std::vector<std::string>>{{"n1"}});
+  EXPECT_THAT(described[1], StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_OK_AND_ASSIGN(const KeyPage page, client->ListKeys(""));
+  EXPECT_EQ(page.keys, std::vector<std::string>{"a"});
   EXPECT_THAT(client->Remove(keys)[0], IsOk());
   EXPECT_THAT(client->Get("a"), Fails(absl::StatusCode::kNotFound, ErrorReason::kRemoved));
 }

@@ -318,5 +318,9 @@ absl::StatusOr<v1::RemoveResponse> GrpcMasterStub::Remove(const v1::RemoveReques
                                                           const CallContext& context) {
   return Call(&Stub::AsyncRemove, request, context);
 }
+absl::StatusOr<v1::ListObjectsResponse> GrpcMasterStub::ListObjects(
+    const v1::ListObjectsRequest& request, const CallContext& context) {
+  return Call(&Stub::AsyncListObjects, request, context);
+}
 
 }  // namespace moonpool::client

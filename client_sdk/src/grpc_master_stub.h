@@ -56,6 +56,8 @@ class GrpcMasterStub final : public MasterStub {
                                             const CallContext& context) override;
   absl::StatusOr<v1::RemoveResponse> Remove(const v1::RemoveRequest& request,
                                             const CallContext& context) override;
+  absl::StatusOr<v1::ListObjectsResponse> ListObjects(const v1::ListObjectsRequest& request,
+                                                      const CallContext& context) override;
 
  private:
   using Stub = v1::MasterService::Stub;

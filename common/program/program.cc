@@ -45,12 +45,14 @@ Program::Program(const ConfigTable& table, const LogOptions& log, StopSignals& s
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> Program::StartOperations(
-    HttpOptions options, std::function<Health()> health) {
+    HttpOptions options, std::function<Health()> health,
+    const std::function<void(HttpServer&)>& add_pages) {
   auto server = std::make_unique<HttpServer>(std::move(options));
   ServeMetrics(registry_, *server);
   ServeHealth(std::move(health), *server);
   server->Handle("/config",
                  [text = config_](const HttpRequest&) { return HttpResponse{.body = text}; });
+  if (add_pages) add_pages(*server);
   RETURN_IF_ERROR(WithPortHint(server->Start(), kHttpListenFlag));
   logger_.Info("operations port open", {{"address", server->address()}});
   return server;

@@ -43,10 +43,11 @@ class Program {
   metrics::Registry& registry() { return registry_; }
   StopSignals& stop() { return stop_; }
 
-  // Serves /metrics, /healthz and /config. Hold the result in the body, after what `health` reads,
-  // so that it stops first.
-  absl::StatusOr<std::unique_ptr<HttpServer>> StartOperations(HttpOptions options,
-                                                              std::function<Health()> health);
+  // Serves /metrics, /healthz and /config, and what `add_pages` adds. Hold the result in the body,
+  // after what `health` and the pages read, so that it stops first.
+  absl::StatusOr<std::unique_ptr<HttpServer>> StartOperations(
+      HttpOptions options, std::function<Health()> health,
+      const std::function<void(HttpServer&)>& add_pages = {});
 
  private:
   const std::string config_;

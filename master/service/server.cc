@@ -11,6 +11,7 @@
 #include "common/config/host_port.h"
 #include "common/error.h"
 #include "common/status_macros.h"
+#include "common/version.h"
 #include "master/service/client_service.h"
 #include "master/service/meta_writer.h"
 #include "master/service/metrics.h"
@@ -111,6 +112,28 @@ class MasterServer::Edge {
     server_ = nullptr;
   }
 
+  absl::StatusOr<std::vector<std::string>> ServingNodes() {
+    v1::ListNodesRequest request;
+    request.mutable_version()->set_major(kWireMajor);
+    absl::StatusOr<std::vector<std::string>> names = std::vector<std::string>();
+    handlers_.Run([&](Reigns& reigns, absl::Time now) {
+      const absl::StatusOr<Reigns::Admission> admission = reigns.Admit(now);
+      if (!admission.ok()) {
+        names = admission.status();
+        return;
+      }
+      // Answered before it returns.
+      admission->handlers->ListNodes(
+          request, now, [&](absl::Status status, const v1::ListNodesResponse& response) {
+            if (!status.ok()) names = std::move(status);
+            for (const v1::NodeStatus& node : response.nodes()) {
+              if (node.up() && node.inventory_complete()) names->push_back(node.address().name());
+            }
+          });
+    });
+    return names;
+  }
+
   Health health() const {
     if (handlers_.is_deposed()) {
       return {.is_healthy = false,
@@ -164,6 +187,10 @@ void MasterServer::Stop() {
   if (!is_serving_.exchange(false)) return;
   logger_.Info("master stopping", {{"address", address_}});
   edge_->Stop(options_.stop_timeout);
+}
+
+absl::StatusOr<std::vector<std::string>> MasterServer::ServingNodes() {
+  return edge_->ServingNodes();
 }
 
 Health MasterServer::health() const {

@@ -17,8 +17,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
 #include "common/http/http_server.h"
@@ -75,6 +77,9 @@ class MasterServer {
   const std::string& address() const { return address_; }
   // Unhealthy: it needs a restart, or has not started.
   Health health() const;
+  // Names of the nodes that take part: up, and their inventory complete. UNAVAILABLE when this
+  // master does not lead. After Start.
+  absl::StatusOr<std::vector<std::string>> ServingNodes();
 
  private:
   class Edge;  // all that knows gRPC

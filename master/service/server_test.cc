@@ -266,6 +266,17 @@ TEST_F(ServerTest, PutsAndLocatesOverTheWire) {
   EXPECT_TRUE(Eventually("moonpool_master_nodes_up 1"));
 }
 
+TEST_F(ServerTest, NamesTheNodesThatTakePart) {
+  FakeNode node(server.address(), "n1");
+  ASSERT_TRUE(node.Register(kMiB));
+  ASSERT_OK_AND_ASSIGN(std::vector<std::string> names, server.ServingNodes());
+  EXPECT_TRUE(names.empty()) << "what it holds is not known yet";
+  node.CompleteInventory();
+  Grant({"k"}, 1);
+  ASSERT_OK_AND_ASSIGN(names, server.ServingNodes());
+  EXPECT_EQ(names, std::vector<std::string>{"n1"});
+}
+
 TEST_F(ServerTest, LabelsThatAreKnownAreThereBeforeAnythingIsCounted) {
   const std::string text = registry.Text();
   for (const char* series :

@@ -148,11 +148,19 @@ class Scene {
 
   void Others() {
     const std::vector<std::string> keys = {Key(), Key()};
-    switch (feed_.Below(3)) {
+    switch (feed_.Below(5)) {
+      case 3: MP_CHECK(client_->Describe(keys, InTime()).size() == keys.size(), "results"); break;
+      case 4: List(); break;
       case 0: MP_CHECK(client_->Exists(keys, InTime()).size() == keys.size(), "results"); break;
       case 1: MP_CHECK(client_->Remove(keys, InTime()).size() == keys.size(), "results"); break;
       default: client_->OpenNamespace("f", InTime()).IgnoreError();
     }
+  }
+
+  void List() {
+    constexpr size_t kLimit = 3;
+    const auto page = client_->ListKeys("k", {.call = InTime(), .limit = kLimit});
+    MP_CHECK(!page.ok() || page->keys.size() <= kLimit, "a page that is too large");
   }
 
   ByteFeed& feed_;

@@ -1,7 +1,9 @@
 #include "tests/fuzz/hostile_master.h"
 
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/rpc/status_proto.h"
 #include "common/version.h"
 
@@ -207,6 +209,18 @@ absl::StatusOr<v1::ExistsResponse> HostileMaster::Exists(const v1::ExistsRequest
   v1::ExistsResponse response;
   const int count = CountFor(request.keys_size());
   for (int i = 0; i < count; ++i) *response.add_results() = Outcome();
+  return Deliver(std::move(response));
+}
+
+absl::StatusOr<v1::ListObjectsResponse> HostileMaster::ListObjects(
+    const v1::ListObjectsRequest& request, const CallContext&) {
+  v1::ListObjectsResponse response;
+  const int count = CountFor(static_cast<int>(feed_.Below(4)));
+  for (int i = 0; i < count; ++i) {
+    v1::ObjectEntry* entry = response.add_objects();
+    entry->set_key(absl::StrCat(request.prefix(), feed_.Bytes()));
+  }
+  if (feed_.OneIn(2)) response.set_next_page_token(std::string(feed_.Bytes()));
   return Deliver(std::move(response));
 }
 

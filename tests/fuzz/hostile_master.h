@@ -35,6 +35,8 @@ class HostileMaster final : public MasterStub {
                                             const CallContext& context) override;
   absl::StatusOr<v1::RemoveResponse> Remove(const v1::RemoveRequest& request,
                                             const CallContext& context) override;
+  absl::StatusOr<v1::ListObjectsResponse> ListObjects(const v1::ListObjectsRequest& request,
+                                                      const CallContext& context) override;
 
  private:
   // As many answers as keys, mostly.

@@ -184,6 +184,11 @@ class SimStub final : public client::MasterStub {
                                             const CallContext& context) override {
     return Call<v1::RemoveRequest, v1::RemoveResponse>(request, context, &master::Handlers::Remove);
   }
+  absl::StatusOr<v1::ListObjectsResponse> ListObjects(const v1::ListObjectsRequest& request,
+                                                      const CallContext& context) override {
+    return Call<v1::ListObjectsRequest, v1::ListObjectsResponse>(request, context,
+                                                                 &master::Handlers::ListObjects);
+  }
 
  private:
   template <typename Response>

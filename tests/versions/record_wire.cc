@@ -165,6 +165,7 @@ class RecordedStub final : public client::MasterStub {
   MOONPOOL_RECORDED_CALL(MatchPrefix)
   MOONPOOL_RECORDED_CALL(Exists)
   MOONPOOL_RECORDED_CALL(Remove)
+  MOONPOOL_RECORDED_CALL(ListObjects)
 #undef MOONPOOL_RECORDED_CALL
 
  private:

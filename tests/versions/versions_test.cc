@@ -328,6 +328,7 @@ class ReplayedStub final : public client::MasterStub {
   MOONPOOL_REPLAYED_CALL(MatchPrefix)
   MOONPOOL_REPLAYED_CALL(Exists)
   MOONPOOL_REPLAYED_CALL(Remove)
+  MOONPOOL_REPLAYED_CALL(ListObjects)
 #undef MOONPOOL_REPLAYED_CALL
 
  private:

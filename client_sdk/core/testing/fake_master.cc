@@ -255,6 +255,23 @@ absl::StatusOr<v1::RemoveResponse> FakeMaster::Remove(const v1::RemoveRequest& r
   });
 }
 
+// Pages of a slot each, empty where another namespace or prefix would have it: like the real one's.
+absl::StatusOr<v1::ListObjectsResponse> FakeMaster::ListObjects(
+    const v1::ListObjectsRequest& request, const CallContext& context) {
+  return Run("ListObjects", request, context, v1::ListObjectsResponse(), [&](auto* response) {
+    mutex_.AssertHeld();
+    list_limits.push_back(request.limit());
+    const auto slot = live_.upper_bound(request.page_token());
+    if (slot == live_.end()) return;
+    if (slot->first.starts_with(request.prefix())) {
+      v1::ObjectEntry* entry = response->add_objects();
+      entry->set_key(slot->first);
+      entry->set_size_bytes(slot->second.size_bytes);
+    }
+    if (std::next(slot) != live_.end()) response->set_next_page_token(slot->first);
+  });
+}
+
 void FakeMaster::Drop(const std::string& key, ErrorReason why) {
   const auto found = live_.find(key);
   if (found == live_.end()) return;

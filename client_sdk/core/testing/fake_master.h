@@ -38,6 +38,7 @@ class FakeMaster final : public MasterStub {
   // Node names, first choice first; replica i goes to the i-th after a rotation by key. Empty: all.
   std::vector<std::string> placement;
   std::vector<std::string> start_hosts;  // where the callers of StartPuts said that they were
+  std::vector<uint32_t> list_limits;     // how many objects the callers of ListObjects wanted
   std::string fingerprint;    // what OpenNamespace answers; empty: what it was asked with
   uint64_t stripe_bytes = 0;  // parts of this size, on different nodes; 0: one part
   unsigned version_major = 1;
@@ -77,6 +78,8 @@ class FakeMaster final : public MasterStub {
                                             const CallContext& context) override;
   absl::StatusOr<v1::RemoveResponse> Remove(const v1::RemoveRequest& request,
                                             const CallContext& context) override;
+  absl::StatusOr<v1::ListObjectsResponse> ListObjects(const v1::ListObjectsRequest& request,
+                                                      const CallContext& context) override;
 
  private:
   struct Object {

@@ -146,6 +146,25 @@ struct PrefixMatch {
   absl::Status miss = {};                      // why the next key missed; OK when all matched
 };
 
+// What the pool has of an object.
+struct Description {
+  uint64_t size_bytes = 0;
+  // Of each replica that can be read now the names of the nodes that hold its parts, in object
+  // order, each once.
+  std::vector<std::vector<std::string>> replicas = {};
+};
+
+struct ListOptions {
+  CallOptions call = {};
+  size_t limit = 1000;     // at most so many keys
+  std::string after = {};  // KeyPage::next of the page before; empty = the first page
+};
+
+struct KeyPage {
+  std::vector<std::string> keys = {};  // in no order
+  std::string next = {};               // for ListOptions::after; empty = there are no more
+};
+
 // Read-only bytes of an object in the pool itself (same host): no copy, and nobody else's bytes
 // appear in it while it lives. Keep it short: its bytes cannot be evicted. Move-only; release on
 // any thread; may outlive the client.
@@ -231,6 +250,15 @@ class Client {
   // Keys of one chain, first block first.
   absl::StatusOr<PrefixMatch> MatchPrefix(absl::Span<const std::string> keys,
                                           const MatchOptions& options = {});
+  // One per key, asked of the master each time: NOT_FOUND with its reason. To the pool it is a read
+  // like a get's, which may follow it without a call.
+  std::vector<absl::StatusOr<Description>> Describe(absl::Span<const std::string> keys,
+                                                    const CallOptions& options = {});
+  // Keys of the namespace that start with `prefix`. Every key that is there from the first page to
+  // the last is in one of them, and in no other; what is stored or removed meanwhile may be. `next`
+  // is good for as long as the same master leads. For operators and clean-up: the master looks at
+  // all that it has.
+  absl::StatusOr<KeyPage> ListKeys(absl::string_view prefix, const ListOptions& options = {});
   // OK: gone for everybody, and it does not come back. NOT_FOUND: was not there; after a crash of
   // the master a key that had been evicted or lost may be found again.
   std::vector<absl::Status> Remove(absl::Span<const std::string> keys,

@@ -31,12 +31,20 @@ from moonpool._errors import (
     Unavailable,
 )
 from moonpool._layout import fingerprint
-from moonpool._native import CancelSource, HostBuffer, Memory, PrefixMatch, View
+from moonpool._native import (
+    CancelSource,
+    Description,
+    HostBuffer,
+    KeyPage,
+    Memory,
+    PrefixMatch,
+    View,
+)
 
 __all__ = [
     "Aborted", "AlreadyExists", "AsyncClient", "CancelSource", "Cancelled", "Client", "DataLoss",
-    "DeadlineExceeded", "FailedPrecondition", "HostBuffer", "InternalError", "InvalidArgument",
-    "Memory", "Miss", "MoonpoolError", "PrefixMatch", "ResourceExhausted", "Unavailable", "View",
-    "fingerprint",
+    "DeadlineExceeded", "Description", "FailedPrecondition", "HostBuffer", "InternalError",
+    "InvalidArgument", "KeyPage", "Memory", "Miss", "MoonpoolError", "PrefixMatch",
+    "ResourceExhausted", "Unavailable", "View", "fingerprint",
 ]
 __version__ = "0.1.0"

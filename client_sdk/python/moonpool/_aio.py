@@ -92,8 +92,8 @@ class AsyncClient:
 
 def _add_coroutines() -> None:
     for name in ("put", "put_many", "get", "get_many", "get_into", "get_into_many", "get_view",
-                 "get_view_many", "exists", "exists_many", "match_prefix", "remove",
-                 "remove_many"):
+                 "get_view_many", "exists", "exists_many", "match_prefix",
+                 "describe", "describe_many", "list_keys", "remove", "remove_many"):
         setattr(AsyncClient, name, _coroutine_of(name))
 
 

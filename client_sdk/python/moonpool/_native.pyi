@@ -38,6 +38,14 @@ class PrefixMatch:
     held: float
     miss: Miss | None
 
+class Description:
+    nbytes: int
+    replicas: list[list[str]]
+
+class KeyPage:
+    keys: list[Key]
+    next: str
+
 class View:
     pieces: list[memoryview]
     nbytes: int
@@ -85,6 +93,13 @@ class Client:
                     cancel: CancelSource | None = None) -> list[bool | MoonpoolError]: ...
     def match_prefix(self, keys: Sequence[Key], *, hold: float = 0.0, timeout: float | None = None,
                      cancel: CancelSource | None = None) -> PrefixMatch: ...
+    def describe(self, key: Key, *, timeout: float | None = None,
+                 cancel: CancelSource | None = None) -> Description: ...
+    def describe_many(self, keys: Sequence[Key], *, timeout: float | None = None,
+                      cancel: CancelSource | None = None) -> list[Description | MoonpoolError]: ...
+    def list_keys(self, prefix: Key = "", *, limit: int = 1000, after: str = "",
+                  timeout: float | None = None,
+                  cancel: CancelSource | None = None) -> KeyPage: ...
     def remove(self, key: Key, *, timeout: float | None = None,
                cancel: CancelSource | None = None) -> bool: ...
     def remove_many(self, keys: Sequence[Key], *, timeout: float | None = None,

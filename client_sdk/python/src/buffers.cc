@@ -14,14 +14,6 @@ namespace {
 
 std::string TypeName(py::handle object) { return Py_TYPE(object.ptr())->tp_name; }
 
-// Of a str's items one would be a letter: a list of keys that somebody forgot to make.
-void RequireSequence(py::handle object, const char* of) {
-  if (PySequence_Check(object.ptr()) == 0 || PyUnicode_Check(object.ptr()) != 0 ||
-      PyBytes_Check(object.ptr()) != 0) {
-    throw py::type_error(absl::StrCat("expected a sequence of ", of, ", got ", TypeName(object)));
-  }
-}
-
 template <typename Span, typename Piece>
 std::vector<Span> SpansOf(const std::vector<Piece>& pieces) {
   std::vector<Span> spans;
@@ -31,6 +23,13 @@ std::vector<Span> SpansOf(const std::vector<Piece>& pieces) {
 }
 
 }  // namespace
+
+void RequireSequence(py::handle object, const char* of) {
+  if (PySequence_Check(object.ptr()) == 0 || PyUnicode_Check(object.ptr()) != 0 ||
+      PyBytes_Check(object.ptr()) != 0) {
+    throw py::type_error(absl::StrCat("expected a sequence of ", of, ", got ", TypeName(object)));
+  }
+}
 
 std::string KeyOf(py::handle object) {
   if (PyUnicode_Check(object.ptr()) != 0) {

@@ -14,6 +14,8 @@ namespace moonpool::python {
 // A key: str, as UTF-8, or bytes. TypeError for anything else.
 std::string KeyOf(pybind11::handle object);
 std::vector<std::string> KeysOf(pybind11::handle sequence);
+// TypeError for what is none: of text, too, whose items would be letters.
+void RequireSequence(pybind11::handle object, const char* of);
 
 // What Python objects lend for one call. Bytes stay where they are, and alive, until this is
 // destroyed; made, filled and destroyed with the GIL, and not used after a failure (which raises).

@@ -1,5 +1,6 @@
 #include "client_sdk/python/src/client.h"
 
+#include <array>
 #include <utility>
 
 #include "client_sdk/python/src/errors.h"
@@ -11,6 +12,9 @@ namespace moonpool::python {
 namespace py = pybind11;
 
 namespace {
+
+// A copy of so little costs less than taking the GIL in the middle of a read for its own bytes.
+constexpr size_t kScratchBytes = size_t{16} << 10;
 
 // bytes objects that are made while their objects are read. Filled without the GIL, by the reading
 // thread alone; destroyed with it.
@@ -124,24 +128,42 @@ bool PyClient::is_closed() const {
   return client_ == nullptr;
 }
 
-std::vector<absl::Status> PyClient::PutMany(std::vector<PutItem> items, PutOptions options) const {
+std::vector<absl::Status> PyClient::PutMany(absl::Span<const PutItem> items,
+                                            const PutOptions& options) const {
   return Run([&](Client& client) { return client.PutMany(items, options); });
 }
 
-std::vector<absl::StatusOr<size_t>> PyClient::GetInto(const std::vector<GetItem>& items,
+std::vector<absl::StatusOr<size_t>> PyClient::GetInto(absl::Span<const GetItem> items,
                                                       const GetOptions& options) const {
   return Run([&](Client& client) { return client.GetMany(items, options); });
 }
 
-py::list PyClient::Get(const std::vector<std::string>& keys, const GetOptions& options) const {
+py::object PyClient::Get(const std::string& key, const GetOptions& options) const {
+  thread_local std::array<std::byte, kScratchBytes> scratch;
+  NewBytes made(1);
+  bool is_small = false;
+  const absl::StatusOr<size_t> read = Run([&](Client& client) {
+    const auto allocate = [&](size_t index, uint64_t bytes) -> absl::StatusOr<MutableBuffer> {
+      is_small = bytes <= kScratchBytes;
+      if (is_small) return MutableBuffer(scratch.data(), bytes);
+      return made.Make(index, bytes);
+    };
+    return client.GetMany({&key, 1}, allocate, options).front();
+  });
+  RaiseIfError(read.status());
+  if (!is_small) return made.Take(0, *read);
+  return py::bytes(reinterpret_cast<const char*>(scratch.data()), *read);
+}
+
+py::list PyClient::GetMany(const std::vector<std::string>& keys, const GetOptions& options) const {
   NewBytes made(keys.size());
   const std::vector<absl::StatusOr<size_t>> results = Run([&](Client& client) {
     return client.GetMany(
         keys, [&made](size_t index, uint64_t bytes) { return made.Make(index, bytes); }, options);
   });
-  py::list values;
+  py::list values(results.size());
   for (size_t i = 0; i < results.size(); ++i) {
-    values.append(results[i].ok() ? made.Take(i, *results[i]) : ErrorOf(results[i].status()));
+    values[i] = results[i].ok() ? made.Take(i, *results[i]) : ErrorOf(results[i].status());
   }
   return values;
 }
@@ -164,6 +186,16 @@ std::vector<absl::Status> PyClient::Exists(const std::vector<std::string>& keys,
 absl::StatusOr<PrefixMatch> PyClient::MatchPrefix(const std::vector<std::string>& keys,
                                                   const MatchOptions& options) const {
   return Run([&](Client& client) { return client.MatchPrefix(keys, options); });
+}
+
+std::vector<absl::StatusOr<Description>> PyClient::Describe(const std::vector<std::string>& keys,
+                                                            const CallOptions& options) const {
+  return Run([&](Client& client) { return client.Describe(keys, options); });
+}
+
+absl::StatusOr<KeyPage> PyClient::ListKeys(const std::string& prefix,
+                                           const ListOptions& options) const {
+  return Run([&](Client& client) { return client.ListKeys(prefix, options); });
 }
 
 std::vector<absl::Status> PyClient::Remove(const std::vector<std::string>& keys,

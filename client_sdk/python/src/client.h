@@ -24,17 +24,23 @@ class PyClient {
   // Where the process was forked meanwhile, what the client has belongs to the parent and is left.
   ~PyClient() { Close(); }
 
-  std::vector<absl::Status> PutMany(std::vector<PutItem> items, PutOptions options) const;
-  std::vector<absl::StatusOr<size_t>> GetInto(const std::vector<GetItem>& items,
+  std::vector<absl::Status> PutMany(absl::Span<const PutItem> items,
+                                    const PutOptions& options) const;
+  std::vector<absl::StatusOr<size_t>> GetInto(absl::Span<const GetItem> items,
                                               const GetOptions& options) const;
+  // bytes. Raises.
+  pybind11::object Get(const std::string& key, const GetOptions& options) const;
   // The bytes of each, or its error.
-  pybind11::list Get(const std::vector<std::string>& keys, const GetOptions& options) const;
+  pybind11::list GetMany(const std::vector<std::string>& keys, const GetOptions& options) const;
   std::vector<absl::StatusOr<View>> GetViews(const std::vector<std::string>& keys,
                                              const GetOptions& options) const;
   std::vector<absl::Status> Exists(const std::vector<std::string>& keys,
                                    const CallOptions& options) const;
   absl::StatusOr<PrefixMatch> MatchPrefix(const std::vector<std::string>& keys,
                                           const MatchOptions& options) const;
+  std::vector<absl::StatusOr<Description>> Describe(const std::vector<std::string>& keys,
+                                                    const CallOptions& options) const;
+  absl::StatusOr<KeyPage> ListKeys(const std::string& prefix, const ListOptions& options) const;
   std::vector<absl::Status> Remove(const std::vector<std::string>& keys,
                                    const CallOptions& options) const;
   ClientStats stats() const { return Open()->stats(); }

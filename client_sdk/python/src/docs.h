@@ -1,4 +1,5 @@
-// Docstrings of moonpool.Client; _native.pyi has the types.
+// Docstrings of moonpool.Client, behind the signatures that inspect.signature shows; _native.pyi
+// has the types.
 #pragma once
 
 namespace moonpool::python::docs {
@@ -20,6 +21,8 @@ inline constexpr const char* kClient =
     "no such limit.";
 
 inline constexpr const char* kPut =
+    "put($self, key, value, *, parent=\"\", replicas=1, min_replicas=0, wait_for_space=True, "
+    "wait_for_writer=False, timeout=None, cancel=None)\n--\n\n"
     "Stores bytes under a key. True: stored, and readable by every client. False: the key was "
     "there "
     "before; objects never change.\n\n"
@@ -32,19 +35,25 @@ inline constexpr const char* kPut =
     "Unavailable, DeadlineExceeded.";
 
 inline constexpr const char* kPutMany =
+    "put_many($self, keys, values, *, parents=None, replicas=1, min_replicas=0, "
+    "wait_for_space=True, wait_for_writer=False, timeout=None, cancel=None)\n--\n\n"
     "put() of many: `values[i]` under `keys[i]`, `parents[i]` before it. One call to the master "
     "for "
     "all, all nodes at once. Each entry is True, False or the error.";
 
 inline constexpr const char* kGet =
+    "get($self, key, *, verify=None, timeout=None, cancel=None)\n--\n\n"
     "The bytes of the object. Raises Miss with the reason (NEVER_STORED, EVICTED, EXPIRED, "
     "REMOVED, "
     "BEING_WRITTEN, NODE_LOST, CHECKSUM_MISMATCH, STALE_GENERATION).\n\n"
     "`verify`: False skips the checksum of the bytes; a get still returns no other object's.";
 
-inline constexpr const char* kGetMany = "get() of many: each entry is bytes or the error.";
+inline constexpr const char* kGetMany =
+    "get_many($self, keys, *, verify=None, timeout=None, cancel=None)\n--\n\n"
+    "get() of many: each entry is bytes or the error.";
 
 inline constexpr const char* kGetInto =
+    "get_into($self, key, target, *, verify=None, timeout=None, cancel=None)\n--\n\n"
     "Reads the object into `target`, a writable buffer, a contiguous CPU torch tensor, or a list "
     "of "
     "these that is filled in order. Returns the bytes read; more room than the object has is fine, "
@@ -52,31 +61,56 @@ inline constexpr const char* kGetInto =
     "the target holds anything.";
 
 inline constexpr const char* kGetIntoMany =
+    "get_into_many($self, keys, targets, *, verify=None, timeout=None, cancel=None)\n--\n\n"
     "get_into() of many: each entry is the bytes read or the error.";
 
 inline constexpr const char* kGetView =
+    "get_view($self, key, *, verify=None, timeout=None, cancel=None)\n--\n\n"
     "A View of the object's bytes in the pool itself: no copy. Same host only; an object elsewhere "
     "raises FailedPrecondition (PEER_UNREACHABLE).";
 
 inline constexpr const char* kGetViewMany =
+    "get_view_many($self, keys, *, verify=None, timeout=None, cancel=None)\n--\n\n"
     "get_view() of many: each entry is a View or the error.";
 
 inline constexpr const char* kExists =
+    "exists($self, key, *, timeout=None, cancel=None)\n--\n\n"
     "Whether the key is readable now. Takes no lease: it may be gone a moment later.";
 
 inline constexpr const char* kExistsMany =
+    "exists_many($self, keys, *, timeout=None, cancel=None)\n--\n\n"
     "exists() of many in one call: each entry is True, False or the error.";
 
 inline constexpr const char* kMatchPrefix =
+    "match_prefix($self, keys, *, hold=0.0, timeout=None, cancel=None)\n--\n\n"
     "How many leading keys of one chain, first block first, are readable: a PrefixMatch. `hold`: "
     "seconds for which what was found stays in place (bounded by the pool).";
 
+inline constexpr const char* kDescribe =
+    "What the pool has of a key: a Description. Raises Miss. Asks the master each time, and counts "
+    "as a read where the pool decides what to evict.";
+
+inline constexpr const char* kDescribeMany =
+    "describe() of many in one call: each entry is a Description or the error.";
+
+inline constexpr const char* kListKeys =
+    "Keys of the namespace that start with `prefix`: a KeyPage of at most `limit`. `after`: the "
+    "`next` of the page before, which is good for as long as the same master leads. Every key that "
+    "is there all the time is in one page; what is stored or removed meanwhile may be. For "
+    "operators and clean-up: the master looks at all that it has.";
+
+inline constexpr const char* kDescription = "Outcome of Client.describe.";
+
+inline constexpr const char* kKeyPage = "Outcome of Client.list_keys.";
+
 inline constexpr const char* kRemove =
+    "remove($self, key, *, timeout=None, cancel=None)\n--\n\n"
     "Removes the key for everybody. False: it was not there. Raises ResourceExhausted when the "
     "pool "
     "has too many removals to remember.";
 
 inline constexpr const char* kRemoveMany =
+    "remove_many($self, keys, *, timeout=None, cancel=None)\n--\n\n"
     "remove() of many: each entry is True, False or the error.";
 
 inline constexpr const char* kStats = "Counters since the client was made, by name.";

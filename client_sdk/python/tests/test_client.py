@@ -1,5 +1,6 @@
 """What every method returns and raises."""
 
+import inspect
 import threading
 
 import moonpool
@@ -228,6 +229,32 @@ def test_no_master_is_unavailable():
     with pytest.raises(moonpool.Unavailable) as caught:
         moonpool.Client("127.0.0.1:1", wait_for_master=False)
     assert isinstance(caught.value, ConnectionError)
+
+
+def test_a_client_that_was_never_made_is_a_type_error():
+    with pytest.raises(TypeError, match="__init__"):
+        moonpool.Client.__new__(moonpool.Client).get("k")
+    with pytest.raises(TypeError):
+        moonpool.Client.get(object(), "k")
+
+
+def test_arguments_are_sorted_as_pythons_own(client):
+    client.put(value=b"1", key="k")
+    assert client.get(key="k", timeout=None, verify=False) == b"1"
+    for wrong, words in [
+        (lambda: client.get(), "missing required argument: 'key'"),
+        (lambda: client.get("k", "l"), "takes 1 positional argument"),
+        (lambda: client.get("k", key="k"), "multiple values for argument 'key'"),
+        (lambda: client.get("k", nonsense=1), "unexpected keyword argument 'nonsense'"),
+        (lambda: client.put("k", b"", replicas="two"), "integer"),
+        (lambda: client.get("k", cancel=1), "CancelSource"),
+    ]:
+        with pytest.raises(TypeError, match=words):
+            wrong()
+    with pytest.raises(OverflowError):
+        client.put("k", b"", replicas=1 << 32)
+    assert str(inspect.signature(moonpool.Client.get)) == (
+        "(self, /, key, *, verify=None, timeout=None, cancel=None)")
 
 
 def test_a_closed_client_says_so(pool):

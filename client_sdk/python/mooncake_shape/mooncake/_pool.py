@@ -1,0 +1,199 @@
+"""A Moonpool as the store sees it: batches of keys in, Mooncake's numbers out."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import moonpool
+from mooncake._codes import ErrorCode, code_of
+from mooncake._memory import BufferHandle
+
+_log = logging.getLogger("mooncake.store")
+_T = TypeVar("_T")
+
+_BATCH_MAX = 16384  # keys of one call to a Moonpool
+_PAGE_KEYS = 10000
+# How long a put waits for another writer of its key: longer than any writer that lives takes.
+_WRITER_PATIENCE = 2.0
+_HEALTH_PATIENCE = 2.0
+_COMPLAINT_PAUSE = 10.0  # seconds between two log lines of one kind
+_BUFFER_ROUNDS = 3  # of an object that is replaced by a larger one again and again
+
+
+class Complaints:
+    """Failures that numbers alone do not explain, logged once per kind and while. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._silent_until: dict[tuple[str, str, str], float] = {}
+
+    def note(self, call: str, error: moonpool.MoonpoolError) -> None:
+        """Misses are no failures and are not logged."""
+        if isinstance(error, moonpool.Miss) and error.reason != "NAMESPACE_UNKNOWN":
+            return
+        kind = (call, error.code, error.reason)
+        now = time.monotonic()
+        with self._lock:
+            if now < self._silent_until.get(kind, 0.0):
+                return
+            self._silent_until[kind] = now + _COMPLAINT_PAUSE
+        _log.warning("%s: %s", call, error)
+
+
+class Pool:
+    """Calls never raise a MoonpoolError: each key has a number or value of its own. Thread-safe."""
+
+    def __init__(self, client: moonpool.Client, timeout: float) -> None:
+        self._client = client
+        self._timeout = timeout
+        self._complaints = Complaints()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def is_reachable(self) -> bool:
+        try:
+            self._client.exists("health_check", timeout=min(self._timeout, _HEALTH_PATIENCE))
+        except moonpool.MoonpoolError as error:
+            self._complaints.note("health_check", error)
+            return False
+        return True
+
+    def put(self, keys: Sequence[str], values: Sequence[Any], replicas: int) -> list[int]:
+        """0: readable by everybody, now or before. A value is a buffer or a list of buffers."""
+        def put_batch(batch: Sequence[str], stored: Sequence[Any]) -> list[Any]:
+            outcomes = self._put_once(batch, stored, replicas)
+            # Another client is writing the key. Not to be called stored before it is; the others of
+            # the batch have not waited for it.
+            busy = [i for i, outcome in enumerate(outcomes) if _reason(outcome) == "BEING_WRITTEN"]
+            if busy:
+                again = self._put_once(
+                    [batch[i] for i in busy], [stored[i] for i in busy], replicas,
+                    wait_for_writer=True, timeout=min(self._timeout, _WRITER_PATIENCE))
+                for i, outcome in zip(busy, again):
+                    outcomes[i] = outcome
+            return _as_the_first_of_each_key(batch, outcomes)
+
+        return [self._number("put", outcome, lambda _: 0)
+                for outcome in self._in_batches(put_batch, keys, values)]
+
+    def _put_once(self, keys: Sequence[str], values: Sequence[Any], replicas: int,
+                  **options: Any) -> list[Any]:
+        return self._client.put_many(keys, values, replicas=replicas, min_replicas=1,
+                                     wait_for_space=False, **options)
+
+    def get_into(self, keys: Sequence[str], targets: Sequence[Any]) -> list[int]:
+        """Bytes read, or why not. A target is a buffer or a list of buffers."""
+        outcomes = self._in_batches(self._client.get_into_many, keys, targets)
+        return [self._number("get_into", outcome, int) for outcome in outcomes]
+
+    def get(self, keys: Sequence[str]) -> list[bytes | None]:
+        outcomes = self._in_batches(self._client.get_many, keys)
+        return [self._value("get", outcome) for outcome in outcomes]
+
+    def get_buffers(self, keys: Sequence[str]) -> list[BufferHandle | None]:
+        handles: list[BufferHandle | None] = [None] * len(keys)
+        wanted = list(range(len(keys)))
+        for _ in range(_BUFFER_ROUNDS):
+            described = self.describe([keys[i] for i in wanted])
+            there = [(i, BufferHandle(found.nbytes))
+                     for i, found in zip(wanted, described) if found is not None]
+            outcomes = self._in_batches(self._client.get_into_many, [keys[i] for i, _ in there],
+                                        [handle for _, handle in there])
+            wanted = []
+            for (i, handle), outcome in zip(there, outcomes):
+                if isinstance(outcome, int):
+                    del handle[outcome:]  # it was replaced by a shorter one
+                    handles[i] = handle
+                elif _reason(outcome) == "BUFFER_TOO_SHORT":
+                    wanted.append(i)
+                else:
+                    self._complaints.note("get_buffer", outcome)
+            if not wanted:
+                break
+        return handles
+
+    def exists(self, keys: Sequence[str]) -> list[int]:
+        """1, 0, or why nobody knows. What cannot be a key does not exist."""
+        outcomes = self._in_batches(self._client.exists_many, keys)
+        return [0 if _reason(outcome) in ("KEY_EMPTY", "KEY_TOO_LONG")
+                else self._number("is_exist", outcome, int) for outcome in outcomes]
+
+    def sizes(self, keys: Sequence[str]) -> list[int]:
+        outcomes = self._in_batches(self._client.describe_many, keys)
+        return [self._number("get_size", outcome, lambda found: found.nbytes)
+                for outcome in outcomes]
+
+    def describe(self, keys: Sequence[str]) -> list[moonpool.Description | None]:
+        outcomes = self._in_batches(self._client.describe_many, keys)
+        return [self._value("get_replica_desc", outcome) for outcome in outcomes]
+
+    def remove(self, keys: Sequence[str]) -> list[int]:
+        """0, or why not: -704 where there was nothing to remove."""
+        outcomes = self._in_batches(self._client.remove_many, keys)
+        return [self._number("remove", outcome,
+                             lambda was: 0 if was else int(ErrorCode.OBJECT_NOT_FOUND))
+                for outcome in outcomes]
+
+    def remove_where(self, pattern: re.Pattern[str] | None) -> int:
+        """How many keys were removed, of those in which the pattern is found; None: of all."""
+        removed = 0
+        after = ""
+        while True:
+            try:
+                page = self._client.list_keys(limit=_PAGE_KEYS, after=after)
+            except moonpool.MoonpoolError as error:
+                self._complaints.note("list_keys", error)
+                return removed or code_of(error)
+            keys = [key for key in page.keys if pattern is None or pattern.search(_text(key))]
+            removed += self.remove(keys).count(0)
+            after = page.next
+            if not after:
+                return removed
+
+    def _in_batches(self, call: Callable[..., list[Any]], keys: Sequence[Any],
+                    *columns: Sequence[Any]) -> list[Any]:
+        """`call(keys, *columns)`, in as many calls as it takes. One that raises failed for all."""
+        outcomes: list[Any] = []
+        for begin in range(0, len(keys), _BATCH_MAX):
+            part = slice(begin, begin + _BATCH_MAX)
+            batch = keys[part]
+            try:
+                outcomes += call(batch, *(column[part] for column in columns))
+            except moonpool.MoonpoolError as error:
+                outcomes += [error] * len(batch)
+        return outcomes
+
+    def _number(self, call: str, outcome: Any, number: Callable[[Any], int]) -> int:
+        if isinstance(outcome, moonpool.MoonpoolError):
+            self._complaints.note(call, outcome)
+            return code_of(outcome)
+        return number(outcome)
+
+    def _value(self, call: str, outcome: _T | moonpool.MoonpoolError) -> _T | None:
+        if isinstance(outcome, moonpool.MoonpoolError):
+            self._complaints.note(call, outcome)
+            return None
+        return outcome
+
+
+def _reason(outcome: Any) -> str:
+    return outcome.reason if isinstance(outcome, moonpool.MoonpoolError) else ""
+
+
+def _text(key: str | bytes) -> str:
+    return key if isinstance(key, str) else key.decode(errors="surrogateescape")
+
+
+def _as_the_first_of_each_key(keys: Sequence[str], outcomes: list[Any]) -> list[Any]:
+    """A key that stands twice in a batch is stored once: what holds for the first holds for all."""
+    first: dict[str, Any] = {}
+    for key, outcome in zip(keys, outcomes):
+        first.setdefault(key, outcome)
+    return [first[key] if _reason(outcome) == "DUPLICATE_KEY" else outcome
+            for key, outcome in zip(keys, outcomes)]

@@ -1,0 +1,195 @@
+"""The pool as a secondary tier of vLLM's tiered KV offloading.
+
+    --kv-transfer-config '{"kv_connector": "OffloadingConnector", "kv_role": "kv_both",
+      "kv_connector_extra_config": {"spec_name": "TieringOffloadingSpec",
+        "cpu_bytes_to_use": 10737418240,
+        "secondary_tiers": [{"type": "moonpool", "masters": "10.0.0.1:7400"}]}}'
+
+vLLM copies blocks between the GPU and rows of host memory, the primary tier. This tier copies whole
+rows between there and the pool, without a buffer in between. One object is one chunk of all
+workers; its key is `g<group>/<hash>`.
+
+Everything here runs on the scheduler's thread and returns at once; see `TierCore`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import moonpool
+from typing_extensions import override
+from vllm.config import get_current_vllm_config_or_none
+from vllm.v1.kv_offload.base import (
+    Locality,
+    LookupResult,
+    Medium,
+    OffloadingEvent,
+    OffloadKey,
+    ReqContext,
+    RequestOffloadingContext,
+    ScheduleEndContext,
+)
+from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager, TransferJob
+from vllm.v1.metrics.cache_hit_source import CacheHitSource
+
+from . import engine
+from .layout import Layout, PrivateHashes, check_hashes
+from .options import Options
+from .pool import Pool, connector
+from .tier_core import TierCore
+
+if TYPE_CHECKING:
+    from vllm.v1.kv_offload.base import OffloadingSpec
+    from vllm.v1.kv_offload.tiering.backpressure import BackpressureDetector
+
+
+def layout_of(spec: OffloadingSpec, options: Options, row_bytes: int) -> Layout:
+    """Everything that decides on the bytes of a row. To be called when a request has come in."""
+    config = spec.config
+    return Layout({
+        "kind": "tier",
+        "release": engine.release(),
+        "device": engine.device_name(),
+        "flavor": options.flavor,
+        "model": options.model or config.model.name,
+        "revision": options.revision,
+        "dtype": config.model.dtype,
+        "block_tokens": config.cache.tokens_per_hash,
+        "blocks_per_chunk": config.cache.blocks_per_chunk,
+        "groups": [(g.tokens_per_block, *g.layer_names) for g in config.groups],
+        "row_bytes": row_bytes,
+        "layout": config.kv_cache_layout,
+        "canonical": config.canonical_layout,
+        "replicated": config.replicated_layout,
+        "hashes": engine.root_name(engine.algorithm_in_use()),
+        **engine.parallel_fields(config.parallel),
+    })
+
+
+class MoonpoolTier(SecondaryTierManager):
+    """vLLM's interface to a tier, on top of a TierCore."""
+
+    # What events say of where a block is; there is no word for memory elsewhere.
+    medium: ClassVar[Medium | None] = Medium.STORAGE
+    cache_hit_source: ClassVar[CacheHitSource] = CacheHitSource.EXTERNAL_UNSPECIFIED
+
+    def __init__(
+        self,
+        offloading_spec: OffloadingSpec,
+        primary_kv_view: memoryview,
+        tier_type: str,
+        backpressure_detector: BackpressureDetector | None = None,
+        enable_kv_events: bool = False,
+        locality: str | None = "REMOTE",
+        **config: Any,
+    ) -> None:
+        """`config` holds the options of `Options`. Raises ValueError for wrong ones.
+
+        The pool is not asked yet: it is reached for with the first lookup or store.
+        """
+        super().__init__(offloading_spec, primary_kv_view, tier_type, backpressure_detector)
+        self.locality = Locality(locality) if locality is not None else None
+        self._options = Options.parse(config)
+        self._spec = offloading_spec
+        self._hashes_checked = self._disabled = False
+        if (current := get_current_vllm_config_or_none()) is not None:
+            self._check_hashes(current.cache_config.prefix_caching_hash_algo)
+        self._events: list[OffloadingEvent] | None = None
+        if enable_kv_events and offloading_spec.kv_events_config.enable_kv_cache_events:
+            self._events = []
+        pool = Pool(self._connect, self._options, log=engine.warn)
+        self._core = TierCore(primary_kv_view, pool, self._options)
+
+    def _connect(self) -> Any:
+        """Makes the client: on a worker thread, when a request has come in and hashes exist."""
+        layout = layout_of(self._spec, self._options, self.block_size_bytes)
+        namespace = layout.namespace(self._options.namespace)
+        engine.logger.info("moonpool: tier in namespace %s", namespace)
+        fingerprint = moonpool.fingerprint(**layout.fingerprint_fields())
+        return connector(namespace, fingerprint, self._options)()
+
+    def _check_hashes(self, algorithm: str) -> None:
+        self._hashes_checked = True
+        check_hashes(algorithm, root_known=engine.root_is_known(algorithm),
+                     allow_private=self._options.allow_private_hashes)
+
+    @override
+    def on_new_request(self, req_context: ReqContext) -> RequestOffloadingContext:
+        if not self._hashes_checked:  # a tier is not told the algorithm; by now it shows
+            try:
+                self._check_hashes(engine.algorithm_in_use())
+            except PrivateHashes as error:  # too late to refuse to start
+                self._disabled = True
+                engine.logger.error("%s The tier is off: nothing is stored or loaded.", error)
+        return RequestOffloadingContext()
+
+    @override
+    def lookup(self, key: OffloadKey, req_context: ReqContext) -> LookupResult:
+        if self._disabled:
+            return LookupResult.MISS
+        found = self._core.lookup(key, req_context.req_id)
+        if found is None:
+            return LookupResult.RETRY
+        return LookupResult.HIT if found else LookupResult.MISS
+
+    @override
+    def submit_load(self, job_metadata: TransferJob) -> None:
+        self._core.load(job_metadata.job_id, list(job_metadata.keys), job_metadata.chunk_ids)
+
+    @override
+    def submit_store(self, job_metadata: TransferJob) -> None:
+        keys = [] if self._disabled else list(job_metadata.keys)
+        context = job_metadata.req_context
+        self._core.store(job_metadata.job_id, keys, job_metadata.chunk_ids[: len(keys)],
+                         context.req_id, context.get_offload_key_position)
+
+    @override
+    def get_finished_jobs(self) -> Iterable[JobResult]:
+        results = []
+        for done, keys in self._core.finished():
+            ok = all(done.ok)
+            if not done.load and self._events is not None and keys:
+                stored = [OffloadKey(key) for key, there in zip(keys, done.ok) if there]
+                self._events.append(OffloadingEvent(
+                    keys=stored, medium=Medium.STORAGE, removed=False, locality=self.locality,
+                    ownership=self.tier_type))
+            loaded = [OffloadKey(k) for k, there in zip(keys, done.ok) if there]
+            results.append(JobResult(
+                job_id=done.tag,
+                success=ok,
+                successful_keys=loaded if done.load and not ok else None,
+                transfer_time=done.seconds,
+                transfer_bytes=done.moved_bytes,
+            ))
+        return results
+
+    @override
+    def has_pending_work(self) -> bool:
+        return self._core.running > 0
+
+    @override
+    def take_events(self) -> Iterable[OffloadingEvent]:
+        if self._events:
+            events, self._events = self._events, []
+            yield from events
+
+    @override
+    def touch(self, keys: Collection[OffloadKey], req_context: ReqContext) -> None:
+        """Nothing: the pool learns of use from lookups and loads."""
+
+    @override
+    def on_request_finished(self, req_context: ReqContext) -> None:
+        self._core.forget(req_context.req_id)
+
+    @override
+    def on_schedule_end(self, context: ScheduleEndContext) -> None:
+        self._core.end_step()
+
+    @override
+    def drain_jobs(self) -> None:
+        self._core.drain()
+
+    @override
+    def shutdown(self) -> None:
+        self._core.close()

@@ -1,0 +1,90 @@
+// Methods of a Python class as CPython calls them fastest: arguments in an array, no tuple, no
+// dict. pybind11's own dispatch costs about as much as a small read.
+//
+//   py::object Get(PyClient& client, const Arguments& arguments);
+//   constexpr Parameters<3> kGet = {{"key", "verify", "timeout"}, /*positional=*/1,
+//   /*required=*/1}; AddMethod<PyClient, Get, kGet>(type, "get", "get(key, *, verify=None,
+//   timeout=None)\n--\n\n...");
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+
+namespace moonpool::python {
+
+// Borrowed; an argument that was not given, or is None, is nullptr. All methods raise TypeError or
+// OverflowError for a value of another kind.
+class Arguments {
+ public:
+  explicit Arguments(PyObject* const* values) : values_(values) {}
+
+  pybind11::handle operator[](size_t index) const { return values_[index]; }
+  bool Bool(size_t index, bool otherwise) const;
+  uint32_t Count(size_t index, uint32_t otherwise) const;
+  double Number(size_t index, double otherwise) const;
+
+ private:
+  PyObject* const* const values_;
+};
+
+// The names in order; the first `positional` may be given by position, the first `required` must be
+// given.
+template <size_t kCount>
+struct Parameters {
+  std::array<const char*, kCount> names;
+  size_t positional;
+  size_t required;
+};
+
+// What Parameters is to code that is no template.
+struct ParameterList {
+  const char* const* names;
+  size_t count;
+  size_t positional;
+  size_t required;
+};
+
+// Sorts what CPython gives into `values`, one for each name. TypeError, with CPython's own words.
+void SortArguments(const ParameterList& parameters, PyObject* const* given, Py_ssize_t given_count,
+                   PyObject* keywords, PyObject** values);
+
+// The C++ object of `self`, whose type CPython has checked. TypeError when its __init__ did not
+// run.
+void* ObjectOf(PyObject* self);
+
+// Sets Python's error for the exception that is being handled.
+void SetErrorOf(std::exception_ptr exception);
+
+template <typename Self, auto kFunction, const auto& kParameters>
+PyObject* CallMethod(PyObject* self, PyObject* const* given, Py_ssize_t given_count,
+                     PyObject* keywords) {
+  std::array<PyObject*, kParameters.names.size()> values = {};
+  try {
+    SortArguments({kParameters.names.data(), kParameters.names.size(), kParameters.positional,
+                   kParameters.required},
+                  given, PyVectorcall_NARGS(static_cast<size_t>(given_count)), keywords,
+                  values.data());
+    return kFunction(*static_cast<Self*>(ObjectOf(self)), Arguments(values.data())).release().ptr();
+  } catch (...) {
+    SetErrorOf(std::current_exception());
+    return nullptr;
+  }
+}
+
+// `doc` begins with the signature and "\n--\n\n", from which inspect.signature has it. Both strings
+// live for ever.
+void AddMethodTo(pybind11::handle type, const char* name, PyCFunction function, const char* doc);
+
+template <typename Self, auto kFunction, const auto& kParameters>
+void AddMethod(pybind11::handle type, const char* name, const char* doc) {
+  AddMethodTo(type, name,
+              reinterpret_cast<PyCFunction>(
+                  reinterpret_cast<void*>(&CallMethod<Self, kFunction, kParameters>)),
+              doc);
+}
+
+}  // namespace moonpool::python

@@ -1,0 +1,29 @@
+// What calls give back that is more than a number.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace moonpool::python {
+
+struct Match {
+  size_t matched;
+  std::vector<uint64_t> sizes;
+  double held;
+  pybind11::object miss;
+};
+
+// A list of what becomes of each.
+template <typename Results, typename Outcome>
+pybind11::list Each(const Results& results, Outcome outcome) {
+  pybind11::list list(results.size());
+  for (size_t i = 0; i < results.size(); ++i) list[i] = outcome(results[i]);
+  return list;
+}
+
+// PrefixMatch, Description and KeyPage.
+void BindResults(pybind11::module_& module);
+
+}  // namespace moonpool::python

@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""The tier on plain host memory, against a real pool; no GPU, and no engine.
+
+    PYTHONPATH=build/dev/python tests/engines/vllm_tier_test.py
+
+With a Python that has vLLM the class that vLLM loads is tested, too, by vLLM's own types.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import unittest
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import moonpool
+from moonpool.vllm.options import Options
+from moonpool.vllm.pool import Pool, connector
+from moonpool.vllm.tier_core import TierCore, name_of
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "harness"))
+import pool as harness  # noqa: E402
+
+try:
+    from moonpool.vllm import tier as vllm_tier
+    from vllm.utils.hashing import get_hash_fn_by_name
+    from vllm.v1.core import kv_cache_utils
+    from vllm.v1.kv_offload import config as vllm_config
+    from vllm.v1.kv_offload.base import LookupResult, ReqContext, ScheduleEndContext
+    from vllm.v1.kv_offload.tiering.base import TransferJob
+    from vllm.v1.kv_offload.tiering.factory import SecondaryTierFactory
+except ImportError:
+    vllm_tier = None
+
+ROWS, ROW_BYTES = 16, 64 << 10
+
+
+def rows_of(fill: Callable[[int], int] = lambda row: 0) -> memoryview:
+    """Host memory as vLLM's primary tier shows it: row r is full of fill(r)."""
+    data = bytearray(b"".join(bytes([fill(row)]) * ROW_BYTES for row in range(ROWS)))
+    return memoryview(data).cast("B", (ROWS, ROW_BYTES))
+
+
+def row(view: memoryview, index: int) -> bytes:
+    """The bytes of a row."""
+    return bytes(view.cast("B")[index * ROW_BYTES : (index + 1) * ROW_BYTES])
+
+
+def key_of(number: int, group: int = 0) -> bytes:
+    """vLLM's offload key of block `number`."""
+    return bytes([number]) * 32 + group.to_bytes(4, "big")
+
+
+def settled(ask: Callable[[], Any], pending: Any) -> Any:
+    """The first answer that is not `pending`."""
+    for _ in range(10_000):
+        if (answer := ask()) is not pending:
+            return answer
+        threading.Event().wait(0.001)
+    raise AssertionError("no answer")
+
+
+class PoolCase(unittest.TestCase):
+    """Each test has a namespace of its own in one pool."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.dev = harness.Pool()
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.dev.close()
+
+    def setUp(self) -> None:
+        self.namespace = self.id().rsplit(".", 1)[-1]
+        self.lines: list[str] = []
+
+
+class TierCoreTest(PoolCase):
+    @contextmanager
+    def core(self, view: memoryview) -> Iterator[TierCore]:
+        options = Options.parse({"masters": self.dev.master, "slice_bytes": 4 * ROW_BYTES})
+        pool = Pool(connector(self.namespace, "test", options), options, log=self.lines.append)
+        core = TierCore(view, pool, options)
+        try:
+            yield core
+        finally:
+            core.close()
+            view.release()  # nothing refers to the rows any more
+
+    def look(self, core: TierCore, keys: list[bytes], request: str = "r") -> list[bool]:
+        def ask() -> list[bool] | None:
+            answers = [core.lookup(key, request) for key in keys]
+            core.end_step()
+            return None if None in answers else answers
+
+        return settled(ask, None)
+
+    def test_what_one_engine_stores_another_finds_and_loads(self) -> None:
+        keys = [key_of(n) for n in range(1, 9)]
+        with self.core(rows_of(lambda row: 100 + row)) as writer:
+            writer.store(1, keys, range(2, 10))
+            writer.drain()
+            ((done, of_job),) = writer.finished()
+            self.assertEqual((done.ok, of_job), ([True] * 8, keys))
+        view = rows_of()
+        with self.core(view) as reader:
+            self.assertEqual(self.look(reader, [*keys, key_of(99)]), [True] * 8 + [False])
+            reader.load(1, keys, range(8))
+            reader.drain()
+            ((done, _),) = reader.finished()
+            self.assertEqual(done.ok, [True] * 8)
+            self.assertEqual(done.moved_bytes, 8 * ROW_BYTES)
+            for index in range(8):
+                self.assertEqual(row(view, index), bytes([102 + index]) * ROW_BYTES)
+            self.assertEqual(row(view, 8), bytes(ROW_BYTES))
+        self.assertEqual(self.lines, [])
+
+    def test_a_block_that_is_gone_fails_alone_and_is_not_found_again(self) -> None:
+        keys = [key_of(n) for n in range(3)]
+        view = rows_of(lambda row: row)
+        with self.core(view) as core:
+            core.store(1, keys, range(3))
+            core.drain()
+            core.finished()
+            self.assertEqual(self.look(core, keys), [True] * 3)
+            with moonpool.Client(self.dev.master, namespace=self.namespace) as client:
+                client.remove(name_of(keys[1]))
+            core.load(2, keys, [5, 6, 7])
+            core.drain()
+            ((done, _),) = core.finished()
+            self.assertEqual(done.ok, [True, False, True])
+            self.assertEqual([core.lookup(key, "r") for key in keys], [True, False, True])
+            self.assertEqual(row(view, 7), bytes([2]) * ROW_BYTES)
+
+    def test_groups_do_not_meet_and_parents_are_of_the_chain(self) -> None:
+        ends = {key_of(n, group): 16 * (n + 1) for n in range(4) for group in range(2)}
+        with self.core(rows_of()) as core:
+            core.store(1, [key_of(0), key_of(2), key_of(0, 1)], range(3), "r", ends.get)
+            core.store(2, [key_of(3), key_of(1, 1)], range(2), "r", ends.get)
+            core.drain()
+            self.assertEqual(self.look(core, [key_of(0), key_of(1), key_of(1, 1)]),
+                             [True, False, True])
+            self.assertEqual(core._parents([key_of(3), key_of(2)], "s", ends.get),
+                             [name_of(key_of(2)), ""])
+
+    def test_a_pool_that_is_not_there_is_a_miss(self) -> None:
+        options = Options.parse({"masters": "127.0.0.1:1"})
+        pool = Pool(connector("x", "", options), options, log=self.lines.append)
+        view = rows_of()
+        core = TierCore(view, pool, options)
+        self.assertEqual(self.look(core, [key_of(1)]), [False])
+        core.store(1, [key_of(1)], [0])
+        core.load(2, [key_of(1)], [0])
+        self.assertEqual([done.ok for done, _ in core.finished()], [[False], [False]])
+        core.close()
+        self.assertEqual(len(self.lines), 1)
+        self.assertIn("127.0.0.1:1", self.lines[0])
+
+
+@unittest.skipIf(vllm_tier is None, "this Python has no vLLM")
+class MoonpoolTierTest(PoolCase):
+    def setUp(self) -> None:
+        super().setUp()
+        kv_cache_utils.init_none_hash(get_hash_fn_by_name("sha256_cbor"))
+
+    def make(self, view: memoryview, **options: Any) -> Any:
+        """A tier made the way vLLM makes it."""
+        config = vllm_config.OffloadingConfig(
+            groups=(vllm_config.OffloadingGroupConfig(16, ("layer.0",), 0),),
+            worker_kv_bytes_per_block=ROW_BYTES,
+            enable_kv_cache_events=True,
+            extra_config={},
+            engine_id="engine",
+            model=vllm_config.OffloadingModelConfig(self.namespace, "bfloat16"),
+            cache=vllm_config.OffloadingCacheConfig(16, 1),
+            parallel=vllm_config.OffloadingParallelConfig(0, 1, 1, 1, 1, 1, 0, 1, None, True),
+            kv_cache_layout="LBHNC",
+        )
+        spec = SimpleNamespace(
+            config=config, kv_events_config=SimpleNamespace(enable_kv_cache_events=True))
+        made = SecondaryTierFactory.create_secondary_tier(
+            {"type": "moonpool", "masters": self.dev.master, **options}, view, spec)
+        self.addCleanup(made.shutdown)
+        return made
+
+    def job(self, number: int, keys: list[bytes], rows: list[int], load: bool) -> Any:
+        context = ReqContext("r")
+        for index, key in enumerate(keys):
+            context.set_offload_key_position(key, 16 * (index + 1))
+        return TransferJob(number, keys, rows, load, context)
+
+    def look(self, made: Any, key: bytes) -> Any:
+        def ask() -> Any:
+            answer = made.lookup(key, ReqContext("r"))
+            made.on_schedule_end(ScheduleEndContext((), ()))
+            return answer
+
+        return settled(ask, LookupResult.RETRY)
+
+    def test_by_vllms_own_types(self) -> None:
+        from moonpool.vllm.plugin import register
+        register()
+        register()
+        keys = [key_of(n) for n in range(3)]
+        writer = self.make(rows_of(lambda row: row), enable_kv_events=True)
+        writer.on_new_request(ReqContext("r"))
+        self.assertIs(writer.lookup(keys[0], ReqContext("r")), LookupResult.RETRY)
+        writer.submit_store(self.job(1, keys, [1, 2, 3], False))
+        self.assertTrue(writer.has_pending_work() or writer.get_finished_jobs())
+        writer.drain_jobs()
+        list(writer.get_finished_jobs())
+        self.assertEqual([list(event.keys) for event in writer.take_events()], [keys])
+        self.assertEqual(list(writer.take_events()), [])
+
+        view = rows_of()
+        reader = self.make(view)
+        reader.on_new_request(ReqContext("r"))
+        self.assertIs(self.look(reader, keys[2]), LookupResult.HIT)
+        self.assertIs(self.look(reader, key_of(9)), LookupResult.MISS)
+        reader.submit_load(self.job(1, [*keys, key_of(9)], [4, 5, 6, 7], True))
+        reader.drain_jobs()
+        (result,) = reader.get_finished_jobs()
+        self.assertEqual((result.job_id, result.success, result.successful_keys),
+                         (1, False, keys))
+        self.assertEqual(result.transfer_bytes, 3 * ROW_BYTES)
+        self.assertEqual(row(view, 6), bytes([3]) * ROW_BYTES)
+        reader.on_request_finished(ReqContext("r"))
+
+    def test_private_hashes_turn_the_tier_off(self) -> None:
+        from moonpool.vllm.plugin import register
+        register()
+        kv_cache_utils.init_none_hash(get_hash_fn_by_name("sha256"))
+        made = self.make(rows_of())
+        with self.assertLogs("vllm.moonpool", "ERROR") as logged:
+            made.on_new_request(ReqContext("r"))
+        self.assertIn("sha256_cbor", logged.output[0])
+        made.submit_store(self.job(1, [key_of(1)], [0], False))
+        made.drain_jobs()
+        self.assertEqual([r.job_id for r in made.get_finished_jobs()], [1])
+        self.assertIs(made.lookup(key_of(1), ReqContext("r")), LookupResult.MISS)
+
+    def test_a_misspelt_option_is_an_error_at_start(self) -> None:
+        from moonpool.vllm.plugin import register
+        register()
+        with self.assertRaisesRegex(ValueError, "did you mean 'replicas'"):
+            self.make(rows_of(), replica=2)
+
+
+if __name__ == "__main__":
+    unittest.main()
