@@ -34,7 +34,7 @@ from sglang.srt.mem_cache.memory_pool import MLATokenToKVPool  # noqa: E402
 from sglang.srt.mem_cache.pool_host import HostPoolGroup, PoolEntry  # noqa: E402
 from sglang.srt.mem_cache.utils import get_storage_hash_str  # noqa: E402
 from sglang.srt.runtime_context import get_parallel  # noqa: E402
-from pool import Master, Node, Pool  # noqa: E402
+from pool import Pool  # noqa: E402
 from sglang_fixture import PAGE_TOKENS, pages  # noqa: E402
 
 SECONDS = 30  # that a thread is given before the test gives up
@@ -208,13 +208,13 @@ class AnOutage(Controllers):
         tokens = list(range(4 * PAGE_TOKENS))
         # Over TCP: what is mapped can be read, and is right, also when its node is dead.
         extra = {"path": "tcp", "query_timeout": 0.3, "read_timeout": 0.3, "write_timeout": 0.3}
-        with Master() as master, Node(master.address, "a", "64MiB") as node:
-            controller = self.controller(host, masters=master.address, **extra)
+        with Pool(dram="64MiB") as pool:
+            controller = self.controller(host, masters=pool.master, **extra)
             self.back_up(controller, host, tokens)
             operation = self.query(controller, tokens)
             self.assertEqual(operation.storage_hit_count, len(tokens))
-            master.kill()
-            node.kill()
+            fixture.kill(pool, "master")
+            fixture.kill(pool, "node-0")
             self.fetch(controller, host, operation)
             self.assertEqual(operation.completed_tokens, 0)
             _, stored = self.back_up(controller, host, [1] * 4 * PAGE_TOKENS)

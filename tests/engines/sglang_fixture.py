@@ -7,7 +7,10 @@ that nobody transfers from; only what lies in host memory is stored and read her
 from __future__ import annotations
 
 import importlib.util
+import os
 import pathlib
+import re
+import signal
 import sys
 import unittest
 from typing import Any
@@ -37,6 +40,13 @@ def require_engine() -> None:
         except ImportError as error:
             print(f"SKIPPED, NOTHING WAS TESTED: no {module} ({error}); {advice}", file=sys.stderr)
             sys.exit(77)
+
+
+def kill(pool: Pool, name: str) -> None:
+    """SIGKILL for a process of the pool: "master", "node-0", ..."""
+    found = re.search(rf"^{name}\s+pid (\d+)", pool.log(), re.MULTILINE)
+    assert found, f"no {name} in {pool.log()}"
+    os.kill(int(found[1]), signal.SIGKILL)
 
 
 class WithPool(unittest.TestCase):

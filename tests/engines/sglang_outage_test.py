@@ -8,7 +8,6 @@ Ends with 77 where there is no SGLang.
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import unittest
 
@@ -21,7 +20,7 @@ import torch  # noqa: E402
 from moonpool.sglang import MoonpoolHiCacheStorage  # noqa: E402
 from sglang.srt.mem_cache.hicache_storage import HiCacheStorage  # noqa: E402
 from sglang.srt.mem_cache.storage.backend_factory import StorageBackendFactory  # noqa: E402
-from pool import Master, Node, Pool  # noqa: E402
+from pool import Pool  # noqa: E402
 from sglang_fixture import WithPool, pages  # noqa: E402
 
 
@@ -117,13 +116,13 @@ class Outages(unittest.TestCase):
     def test_the_whole_pool_dies_and_one_call_finds_out(self):
         host = fixture.mha_pool("page_first")
         keys = fixture.hashes(2)
-        with Master() as master, Node(master.address, "a", "64MiB") as node:
+        with Pool(dram="64MiB") as pool:
             # Over TCP: what is mapped can be read, and is right, also when its node is dead.
-            storage = self.storage(host, master.address, path="tcp")
+            storage = self.storage(host, pool.master, path="tcp")
             storage.register_mem_pool_host(host)
             self.assertEqual(storage.batch_set_v1(keys, pages(host, 2)), [True] * 2)
-            master.kill()
-            node.kill()
+            fixture.kill(pool, "master")
+            fixture.kill(pool, "node-0")
             with self.assertLogs("moonpool.sglang", "WARNING"):
                 self.assert_all_miss(storage, host, keys)
         counts = storage.counts()
@@ -134,16 +133,13 @@ class Outages(unittest.TestCase):
     def test_a_dead_node_is_a_miss_and_the_pool_goes_on(self):
         host = fixture.mha_pool("page_first")
         keys = fixture.hashes(8)
-        with contextlib.ExitStack() as daemons:
-            master = daemons.enter_context(Master())
-            nodes = [
-                daemons.enter_context(Node(master.address, name, "64MiB")) for name in ("a", "b")
-            ]
-            storage = self.storage(host, master.address, path="tcp")
+        with Pool(nodes=2, dram="64MiB") as pool:
+            # Longer than the half second after which the others give up: this is no outage.
+            storage = self.storage(host, pool.master, path="tcp", write_timeout=4.0)
             storage.register_mem_pool_host(host)
             source = pages(host, 8)
             self.assertEqual(storage.batch_set_v1(keys, source), [True] * 8)
-            nodes[0].kill()
+            fixture.kill(pool, "node-0")
             target = pages(host, 8)
             got = storage.batch_get_v1(keys, target)
             stored, read = fixture.page_bytes(host, source), fixture.page_bytes(host, target)

@@ -149,8 +149,8 @@ def _layers_and_part(config: Any) -> list[str]:
 def engine_facts(config: Any, pool: Any, options: Any, server: dict[str, str]) -> dict[str, str]:
     """Everything that the ranks of one engine have in common, and that decides about bytes.
 
-    `server`: what SGLang was started with (model_path, revision, quantization), as far as it can be
-    asked. `options.model` replaces the first, for hosts that have the same weights in other places.
+    `server`: what SGLang was started with, by the names of its arguments, as far as it can be asked.
+    `options.model` replaces model_path, for hosts that have the same weights in other places.
     """
     split = head_split(config, pool.layout)
     facts = {
@@ -159,6 +159,7 @@ def engine_facts(config: Any, pool: Any, options: Any, server: dict[str, str]) -
         "path": "" if options.model else server.get("model_path", ""),
         "revision": options.revision or server.get("revision", ""),
         "quantization": server.get("quantization", ""),
+        "overrides": server.get("json_model_override_args", ""),  # RoPE scaling, for instance
         "dtype": str(getattr(pool, "dtype", "")).removeprefix("torch."),
         "page": str(pool.page_size),
         "layout": pool.layout,

@@ -476,5 +476,12 @@ def _server_facts() -> dict[str, str]:
         arguments = get_server_args()
     except Exception:  # not this version's way, or not in a server (tests, tools)
         return {}
-    names = ("model_path", "revision", "quantization", "speculative_draft_model_path")
-    return {name: str(value) for name in names if (value := getattr(arguments, name, None))}
+    names = (
+        "model_path",
+        "revision",
+        "quantization",
+        "json_model_override_args",
+        "speculative_draft_model_path",
+    )
+    given = {name: str(getattr(arguments, name, None) or "") for name in names}
+    return {name: value for name, value in given.items() if value not in ("", "{}")}

@@ -352,7 +352,8 @@ class PoolIo:
             c = self._counts
         logger.info(
             "moonpool: since attach: %d of %d queried objects found, "
-            "%d read (%.1f MiB, %d failed), %d stored (%.1f MiB, %d were there, %d dropped, %d failed)",
+            "%d read (%.1f MiB, %d failed), "
+            "%d stored (%.1f MiB, %d were there, %d dropped, %d failed)",
             c["found"], c["queried"], c["read"], c["read_bytes"] / 2**20, c["read_failed"],
             c["written"], c["written_bytes"] / 2**20, c["already_there"], c["dropped"],
             c["write_failed"],
