@@ -62,9 +62,11 @@ class ExistsTable:
             return
         for key in keys:
             self._keys[key].asked = True
+        limits = self._pool.limits(lookup=True)
 
         def task() -> None:
-            self._answers.put((keys, self._pool.exists([self._name_of(key) for key in keys])))
+            names = [self._name_of(key) for key in keys]
+            self._answers.put((keys, self._pool.exists(names, limits)))
 
         if not self._workers.submit(task, urgent=True):
             self._answers.put((keys, [False] * len(keys)))
@@ -118,11 +120,12 @@ class MatchTable:
             return 0
         chains = make_chains()
         self._known[request] = (first, None)
+        limits = self._pool.limits(lookup=True)
 
         def task() -> None:
             matched = len(chains[0])
             for keys in chains:
-                matched = min(matched, self._pool.match(keys[:matched])) if matched else 0
+                matched = min(matched, self._pool.match(keys[:matched], limits)) if matched else 0
             self._answers.put((request, first, matched))
 
         if not self._workers.submit(task, urgent=True):

@@ -32,9 +32,10 @@ class Options:
     # Anything else that makes blocks differ and that vLLM's names do not tell (a patched kernel).
     flavor: str = ""
     replicas: int = 1
-    # Of a load or a store. A load that takes longer fails, and the engine computes the blocks.
+    # Of a load or a store, with the time that it waits for a thread. A load that takes longer fails,
+    # and the engine computes the blocks.
     timeout: float = 10.0
-    # Of a lookup. While it is under way the request waits, and the others run on.
+    # Of a lookup, likewise. While it is under way the request waits, and the others run on.
     lookup_timeout: float = 2.0
     # Keeps what a lookup found in place for the load that follows; 0: no lease.
     hold: float = 0.0

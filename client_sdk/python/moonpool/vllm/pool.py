@@ -6,8 +6,11 @@
 What cannot be had is a miss; what cannot be stored is not stored. The reason goes to the log, one
 line per kind and half minute. After an outage nothing is tried for a while (see `Breaker`).
 
-Threads: all methods may be called from several threads; they block up to the options' timeouts, so
-call them from worker threads only. `away` is cheap and may be read anywhere.
+A call may take as long as its `Limits` say, which begin when the work is handed over: what has
+waited for a thread has that much less time.
+
+Threads: all methods may be called from several threads; they block up to their limits, so call them
+from worker threads only. `away` and limits() are cheap and may be used anywhere.
 """
 
 from __future__ import annotations
@@ -30,6 +33,24 @@ _WRITTEN_ELSEWHERE = ("ALREADY_EXISTS", "BEING_WRITTEN", "DUPLICATE_KEY")
 _MAX_KEYS = 8192  # of one call; the pool takes 16384
 
 
+class Limits:
+    """When a piece of work must have ended, on the pool's clock, and the means to end it sooner.
+
+    Several calls may share one. Thread-safe.
+    """
+
+    def __init__(self, began: float, seconds: float) -> None:
+        self.began = began
+        self.until = began + seconds
+        self.source = moonpool.CancelSource()
+        self.cut = False
+
+    def cut_off(self) -> None:
+        """Ends the calls that are under way, and lets none begin."""
+        self.cut = True
+        self.source.cancel()
+
+
 class Pool:
     """A moonpool.Client that is made when it is first needed and never raises.
 
@@ -47,58 +68,65 @@ class Pool:
     ) -> None:
         self._connect = connect
         self._options = options
+        self._clock = clock
         self._breaker = Breaker(clock, options.backoff, options.max_backoff)
         self._quiet = Quiet(log, clock)
         self._lock = threading.Lock()
         self._client: Any = None
         self._closed = False
-        self._cancel = moonpool.CancelSource()
+        self._running: list[Limits] = []  # of the calls under way; several calls may share one
 
     @property
     def away(self) -> bool:
         """True while calls would be in vain: they fail at once then, and need not be made."""
         return self._closed or self._breaker.open
 
-    def exists(self, keys: Sequence[str]) -> list[bool]:
+    def now(self) -> float:
+        """The clock that limits are on, in seconds."""
+        return self._clock()
+
+    def limits(self, *, lookup: bool = False) -> Limits:
+        """Those of a load or store, or of a lookup, that is handed over now."""
+        seconds = self._options.lookup_timeout if lookup else self._options.timeout
+        return Limits(self._clock(), seconds)
+
+    def exists(self, keys: Sequence[str], limits: Limits | None = None) -> list[bool]:
         """Which of the keys can be read now."""
+        limits = limits or self.limits(lookup=True)
         found: list[bool] = []
         for part in _parts(keys):
-
-            def run(client: Any, part: Sequence[str] = part) -> Any:
-                return client.exists_many(part, timeout=self._options.lookup_timeout,
-                                          cancel=self._cancel)
-
-            results = self._call("look up", run)
+            results = self._call("look up", limits, lambda client, left, part=part:
+                                 client.exists_many(part, timeout=left, cancel=limits.source))
             found += [r is True for r in results] if results else [False] * len(part)
         return found
 
-    def match(self, keys: Sequence[str]) -> int:
+    def match(self, keys: Sequence[str], limits: Limits | None = None) -> int:
         """How many keys of a chain can be read now, from the first one on without a gap."""
+        limits = limits or self.limits(lookup=True)
         matched = 0
         for part in _parts(keys):
-
-            def run(client: Any, part: Sequence[str] = part) -> Any:
-                return client.match_prefix(part, hold=self._options.hold, cancel=self._cancel,
-                                           timeout=self._options.lookup_timeout)
-
-            result = self._call("look up", run)
-            of_part = result.matched if result else 0
-            matched += of_part
-            if of_part < len(part):
+            result = self._call("look up", limits, lambda client, left, part=part:
+                                client.match_prefix(part, hold=self._options.hold, timeout=left,
+                                                    cancel=limits.source))
+            matched += result.matched if result else 0
+            if result is None or result.matched < len(part):
                 break
         return matched
 
-    def load(self, keys: Sequence[str], targets: Sequence[Any], sizes: Sequence[int]) -> list[bool]:
+    def load(
+        self,
+        keys: Sequence[str],
+        targets: Sequence[Any],
+        sizes: Sequence[int],
+        limits: Limits | None = None,
+    ) -> list[bool]:
         """Reads each object into its target; True where all `sizes[i]` bytes of it are there.
 
         A target whose entry is False may hold anything.
         """
-
-        def run(client: Any) -> Any:
-            return client.get_into_many(keys, targets, timeout=self._options.timeout,
-                                        cancel=self._cancel)
-
-        results = self._call("load", run)
+        limits = limits or self.limits()
+        results = self._call("load", limits, lambda client, left: client.get_into_many(
+            keys, targets, timeout=left, cancel=limits.source))
         if not results:
             return [False] * len(keys)
         loaded = [not isinstance(r, Exception) and r == n for r, n in zip(results, sizes)]
@@ -109,16 +137,17 @@ class Pool:
         return loaded
 
     def store(
-        self, keys: Sequence[str], values: Sequence[Any], parents: Sequence[str]
+        self,
+        keys: Sequence[str],
+        values: Sequence[Any],
+        parents: Sequence[str],
+        limits: Limits | None = None,
     ) -> list[bool]:
         """Stores what is not there yet; True where the object is in the pool, or will be."""
-
-        def run(client: Any) -> Any:
-            return client.put_many(
-                keys, values, parents=parents, replicas=self._options.replicas, min_replicas=1,
-                wait_for_space=False, timeout=self._options.timeout, cancel=self._cancel)
-
-        results = self._call("store", run)
+        limits = limits or self.limits()
+        results = self._call("store", limits, lambda client, left: client.put_many(
+            keys, values, parents=parents, replicas=self._options.replicas, min_replicas=1,
+            wait_for_space=False, timeout=left, cancel=limits.source))
         if not results:
             return [False] * len(keys)
         return [not isinstance(r, Exception) or _kind(r) in _WRITTEN_ELSEWHERE for r in results]
@@ -128,21 +157,35 @@ class Pool:
         with self._lock:
             self._closed = True
             client, self._client = self._client, None
-        self._cancel.cancel()
+            running = list(self._running)
+        for limits in running:
+            limits.cut_off()
         if client is not None:
             client.close()
 
-    def _call(self, what: str, run: Callable[[Any], Any]) -> Any:
-        """The result of run(client), or None when there is none worth having."""
-        if self.away:
+    def _call(self, what: str, limits: Limits, run: Callable[[Any, float], Any]) -> Any:
+        """The result of run(client, seconds left), or None when there is none worth having."""
+        if self.away or limits.cut:
             return None
+        with self._lock:
+            self._running.append(limits)
         try:
-            result = run(self._open_client())
+            client = self._open_client()
+            left = limits.until - self._clock()
+            if left <= 0:
+                self._quiet.say("late", f"moonpool: cannot {what} in time: the pool or this host "
+                                        "is slow, and others came first")
+                return None
+            result = run(client, left)
         except Exception as error:  # noqa: BLE001: nothing of the pool may reach the engine
-            self._note(what, error, whole=True)
+            if not limits.cut:
+                self._note(what, error, whole=True)
             return None
+        finally:
+            with self._lock:
+                self._running.remove(limits)
         errors = [r for r in result if isinstance(r, Exception)] if type(result) is list else []
-        for error in errors:
+        for error in errors if not limits.cut else ():
             self._note(what, error, whole=len(errors) == len(result))
         if (not errors or len(errors) < len(result)) and self._breaker.worked():
             self._quiet.say("back", "moonpool: the pool is back")
