@@ -22,6 +22,7 @@ try:
     from moonpool.vllm import connector
     from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
     from vllm.engine.arg_utils import EngineArgs
+    from vllm.v1.core.block_pool import BlockPool
     from vllm.v1.kv_cache_interface import (
         FullAttentionSpec,
         KVCacheConfig,
@@ -175,8 +176,43 @@ class ConnectorTest(unittest.TestCase):
         self.assertEqual(made.get_num_new_matched_tokens(request, 0), (None, False))
         made._lookups.close()  # runs the lookup
         self.assertEqual(made.get_num_new_matched_tokens(request, 0), (0, False))
-        self.assertIs(made.reset_cache(), False)
         self.assertEqual(made.request_finished_all_groups(request, ([],)), (False, None))
+
+    def test_a_reset_for_other_weights_works_and_ends_all_sharing(self) -> None:
+        made = self.make()
+        pool = BlockPool(num_gpu_blocks=8, enable_caching=True, hash_block_size=BLOCK_TOKENS)
+        made.bind_gpu_block_pool(pool)
+        request = SimpleNamespace(request_id="r", num_tokens=70, num_prompt_tokens=70,
+                                  num_computed_tokens=0, block_hashes=[b"0", b"1"])
+        blocks = pool.get_new_blocks(3)
+        ids = [block.block_id for block in blocks]
+
+        def step(tokens: int) -> Any:
+            return made.build_connector_meta(SimpleNamespace(
+                num_scheduled_tokens={"r": tokens} if tokens else {},
+                kv_connector_block_state=SimpleNamespace(get_block_ids=lambda name: (ids,))))
+
+        made._planner.allocated(request, ids, 0)
+        (save,) = step(70).saves
+        self.assertEqual((save.blocks, made.has_pending_push_work()), (ids[:2], True))
+        self.assertFalse(pool.reset_prefix_cache(), "the request holds blocks, too")
+        self.assertFalse(step(0).cut_off)
+        pool.free_blocks(blocks)  # preempted, as vLLM does before a reset
+        self.assertTrue(pool.reset_prefix_cache(), "only the save held blocks")
+        with self.assertLogs("vllm.moonpool", "WARNING") as logged:
+            self.assertEqual([made.reset_cache(), made.reset_cache()], [True, True])
+        self.assertEqual(len(logged.output), 1)
+        self.assertTrue(step(0).cut_off, "before anything is written, workers stop reading")
+        made._planner.allocated(request, ids, 0)
+        self.assertEqual((step(70).saves, made.get_num_new_matched_tokens(request, 0)),
+                         ([], (0, False)))
+
+    def test_fixed_weights_stay_with_the_pool(self) -> None:
+        made = self.make(fixed_weights=True)
+        self.assertIs(made.reset_cache(), True)
+        request = SimpleNamespace(request_id="r", num_tokens=100, num_prompt_tokens=100,
+                                  num_computed_tokens=0, block_hashes=[b"0", b"1", b"2"])
+        self.assertEqual(made.get_num_new_matched_tokens(request, 0), (None, False))
 
 
 if __name__ == "__main__":

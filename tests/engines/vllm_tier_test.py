@@ -214,7 +214,7 @@ class MoonpoolTierTest(PoolCase):
         self.assertIs(writer.lookup(keys[0], ReqContext("r")), LookupResult.RETRY)
         writer.submit_store(self.job(1, keys, [1, 2, 3], False))
         self.assertTrue(writer.has_pending_work() or writer.get_finished_jobs())
-        writer.drain_jobs()
+        writer._core.drain()
         list(writer.get_finished_jobs())
         self.assertEqual([list(event.keys) for event in writer.take_events()], [keys])
         self.assertEqual(list(writer.take_events()), [])
@@ -225,7 +225,7 @@ class MoonpoolTierTest(PoolCase):
         self.assertIs(self.look(reader, keys[2]), LookupResult.HIT)
         self.assertIs(self.look(reader, key_of(9)), LookupResult.MISS)
         reader.submit_load(self.job(1, [*keys, key_of(9)], [4, 5, 6, 7], True))
-        reader.drain_jobs()
+        reader._core.drain()
         (result,) = reader.get_finished_jobs()
         self.assertEqual((result.job_id, result.success, result.successful_keys),
                          (1, False, keys))
@@ -242,9 +242,25 @@ class MoonpoolTierTest(PoolCase):
             made.on_new_request(ReqContext("r"))
         self.assertIn("sha256_cbor", logged.output[0])
         made.submit_store(self.job(1, [key_of(1)], [0], False))
-        made.drain_jobs()
+        made._core.drain()
         self.assertEqual([r.job_id for r in made.get_finished_jobs()], [1])
         self.assertIs(made.lookup(key_of(1), ReqContext("r")), LookupResult.MISS)
+
+    def test_a_reset_for_other_weights_ends_all_sharing(self) -> None:
+        from moonpool.vllm.plugin import register
+        register()
+        for fixed in (True, False):
+            made = self.make(rows_of(), fixed_weights=fixed)
+            made.on_new_request(ReqContext("r"))
+            made.submit_store(self.job(1, [key_of(1)], [0], False))
+            made._core.drain()
+            self.assertEqual([r.success for r in made.get_finished_jobs()], [True])
+            self.assertIs(self.look(made, key_of(1)), LookupResult.HIT)
+            made.drain_jobs()
+            self.assertIs(self.look(made, key_of(1)),
+                          LookupResult.HIT if fixed else LookupResult.MISS)
+        made.submit_store(self.job(2, [key_of(2)], [0], False))
+        self.assertEqual([r.transfer_bytes for r in made.get_finished_jobs()], [0])
 
     def test_a_misspelt_option_is_an_error_at_start(self) -> None:
         from moonpool.vllm.plugin import register

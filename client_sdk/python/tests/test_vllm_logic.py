@@ -183,6 +183,57 @@ class PlannerTest(unittest.TestCase):
         _, (save,) = planner.plan({"r": 16}, lambda name: [1, 2, 3, 4])
         self.assertEqual((save.blocks, save.parent), ([3, 4], b"\1"))
 
+    def test_abandoned_blocks_are_free_before_workers_have_stopped(self) -> None:
+        planner, request = self.planner(), request_of(8)
+        planner.allocated(request, [1, 2], 0)
+        _, (save,) = planner.plan({"r": 8}, lambda name: [1, 2])
+        self.assertFalse(planner.take_cut_off())
+        planner.abandon()
+        self.assertEqual((self.pins.count, planner.saving), ({}, False))
+        self.assertEqual([planner.take_cut_off(), planner.take_cut_off()], [True, False])
+        planner.report({save.job: 1}, [])  # a worker that had ended it
+        self.assertEqual(self.pins.count, {})
+        request.num_computed_tokens = 0  # what was cut off is saved when it is computed again
+        self.assertEqual(planner.plan({"r": 8}, lambda name: [1, 2])[1][0].blocks, [1, 2])
+        planner.take_cut_off()
+        planner.report({save.job + 1: 1}, [])
+        planner.abandon()
+        self.assertFalse(planner.take_cut_off(), "nothing was under way")
+
+    def test_after_leaving_nothing_is_asked_loaded_or_saved(self) -> None:
+        self.store(0, 1)
+        planner, request = self.planner(), request_of(12)
+        self.assertEqual(planner.matched(request, 0), (None, False))
+        self.assertEqual([planner.leave(), planner.leave()], [True, False])
+        self.assertEqual(planner.matched(request, 0), (0, False))
+        planner.allocated(request, [1, 2, 3], 0)
+        self.assertEqual(planner.plan({"r": 12}, lambda name: [1, 2, 3]), ([], []))
+
+    def test_an_abort_while_blocks_are_loaded_leaves_nothing_behind(self) -> None:
+        self.store(0, 1)
+        planner, request = self.planner(), request_of(12)
+        self.assertEqual(self.match(planner, request), 8)
+        planner.allocated(request, [1, 2, 3], 8)
+        planner.ended("r")
+        (load,), saves = planner.plan({}, lambda name: None)  # vLLM holds its blocks until it ends
+        self.assertEqual((load.blocks, saves), ([1, 2], []))
+        planner.report({}, ["r"])
+        self.assertEqual(self.match(planner, request_of(12)), 8)
+
+    def test_a_preemption_leaves_saves_alone_and_is_loaded_again(self) -> None:
+        planner, request = self.planner(), request_of(13)
+        self.assertEqual(self.match(planner, request), 0)
+        planner.allocated(request, [1, 2, 3, 4], 0)
+        _, (save,) = planner.plan({"r": 13}, lambda name: [1, 2, 3, 4])
+        request.num_computed_tokens = 0  # preempted; its blocks are pinned for the save
+        self.assertEqual(self.pins.count, {1: 1, 2: 1, 3: 1})
+        self.store(0, 1, 2)
+        planner.report({save.job: 1}, [])
+        self.assertEqual(self.match(planner, request), 12)
+        planner.allocated(request, [7, 8, 9, 5], 12)
+        (load,), saves = planner.plan({}, lambda name: None)
+        self.assertEqual((load.blocks, saves, self.pins.count), ([7, 8, 9], [], {}))
+
     def test_prompt_only_and_finer_hashes(self) -> None:
         planner, request = self.planner(prompt_only=True, hash_tokens=2), request_of(16)
         request.block_hashes = [bytes([i]) for i in range(8)]

@@ -15,7 +15,7 @@ moves (`Mover`). I/O and lookups run in threads of their own; a step never waits
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,7 @@ from .blocks import HostBlocks, Layer, dense_runs
 from .layout import Layout, check_hashes, shard_part
 from .lookups import MatchTable
 from .mover import Ended, Mover
-from .options import SAVE_PROMPT, Options
+from .options import LEFT, SAVE_PROMPT, Options
 from .planner import Load, Planner, Save, Settings, max_pinned_blocks
 from .pool import Pool, connector
 from .transfers import Transfers
@@ -61,10 +61,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class StepWork(KVConnectorMetadata):
-    """From the scheduler to the workers: what a step is to load and to save."""
+    """From the scheduler to the workers: what a step is to load and to save.
+
+    cut_off: end the saves of earlier steps before this one writes; their blocks may be others' now.
+    """
 
     loads: list[Load] = field(default_factory=list)
     saves: list[Save] = field(default_factory=list)
+    cut_off: bool = False
 
 
 @dataclass
@@ -85,15 +89,35 @@ class _BlockPoolPins:
 
     def __init__(self) -> None:
         self.pool: BlockPool | None = None
+        self._count: Counter[int] = Counter()
+
+    def bind(self, pool: BlockPool, let_go: Callable[[], None]) -> None:
+        """let_go() runs before a reset of the pool that fails because of these pins only.
+
+        vLLM resets its cache for other weights, and takes it for an error when it cannot. A
+        connector is told afterwards, which is too late; hence the call is put in between here.
+        """
+        self.pool = pool
+        reset = pool.reset_prefix_cache
+
+        def reset_prefix_cache() -> bool:
+            used = pool.num_gpu_blocks - pool.get_num_free_blocks() - 1  # one is never given away
+            if used == sum(pool.blocks[b].ref_cnt == n for b, n in self._count.items()):
+                let_go()
+            return reset()
+
+        pool.reset_prefix_cache = reset_prefix_cache  # type: ignore[method-assign]
 
     def pin(self, blocks: Sequence[int]) -> None:
         """One more user of each block."""
         assert self.pool is not None
+        self._count.update(blocks)
         self.pool.touch([self.pool.blocks[block] for block in blocks])
 
     def unpin(self, blocks: Sequence[int]) -> None:
         """One user less; the blocks of a chain's end are given away first."""
         assert self.pool is not None
+        self._count -= Counter(blocks)  # drops what comes to 0
         self.pool.free_blocks([self.pool.blocks[block] for block in reversed(blocks)])
 
 
@@ -161,6 +185,10 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
         self._ended = Ended()
         if role == KVConnectorRole.SCHEDULER:
             engine.logger.info("moonpool: connector in namespace %s", namespace)
+            if vllm_config.weight_transfer_config is not None:
+                engine.warn("moonpool: this engine gets new weights while it runs. Pause it with "
+                            "clear_cache=True for that: otherwise nobody tells the pool, and blocks "
+                            "of the new weights are taken for blocks of the old ones")
             self._lookups = Workers("moonpool-lookup", 2, options.queue)
             matches = MatchTable(self._pool, self._lookups)
             self._planner = Planner(self._settings(), matches, self._pins)
@@ -198,7 +226,7 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
     # In the scheduler.
 
     def bind_gpu_block_pool(self, gpu_block_pool: BlockPool) -> None:
-        self._pins.pool = gpu_block_pool
+        self._pins.bind(gpu_block_pool, self._planner.abandon)
 
     def get_num_new_matched_tokens(
         self, request: Request, num_computed_tokens: int
@@ -217,7 +245,8 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
             tables = state.get_block_ids(request) if state is not None else None
             return tables[0] if tables else None
 
-        return StepWork(*self._planner.plan(scheduler_output.num_scheduled_tokens, table_of))
+        loads, saves = self._planner.plan(scheduler_output.num_scheduled_tokens, table_of)
+        return StepWork(loads, saves, self._planner.take_cut_off())
 
     def update_connector_output(self, connector_output: KVConnectorOutput) -> None:
         report = connector_output.kv_connector_worker_meta
@@ -239,11 +268,16 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
         return False, None
 
     def reset_cache(self) -> bool | None:
-        """False: what is in the pool belongs to all engines, and is not removed for one of them."""
-        if self.role == KVConnectorRole.SCHEDULER:
-            engine.warn("moonpool: the pool is shared and is not reset with this engine's cache. "
-                        "After a change of weights use another revision, or the old blocks are hit")
-        return False
+        """Leaves the pool: the weights may be others from now on, and nobody says which.
+
+        What is in the pool belongs to all engines, and stays. True, as vLLM takes all else for a
+        failure. None in a worker.
+        """
+        if self.role != KVConnectorRole.SCHEDULER:
+            return None
+        if not self._options.fixed_weights and self._planner.leave():
+            engine.warn(LEFT)
+        return True
 
     # In a worker.
 
@@ -262,6 +296,12 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
         self._mover = Mover(blocks, transfers, part, writes=tensor % replicas == 0)
         engine.logger.info("moonpool: blocks of %d bytes in %d pieces, as %s", blocks.block_bytes,
                            blocks.pieces_per_block, part)
+
+    def handle_preemptions(self, kv_connector_metadata: KVConnectorMetadata) -> None:
+        """Before anything of the step is written."""
+        assert isinstance(kv_connector_metadata, StepWork)
+        if kv_connector_metadata.cut_off:
+            self._moves().cut_off()
 
     def start_load_kv(self, forward_context: ForwardContext, **kwargs: Any) -> None:
         for load in self._work().loads:

@@ -15,6 +15,11 @@ from typing import Any
 
 SAVE_ALL, SAVE_PROMPT = "all", "prompt"
 
+# What is logged when an engine's caches are reset.
+LEFT = ("moonpool: this engine's caches were reset, as they are for other weights: from now on it "
+        "neither loads nor stores. Restart it with another revision to share blocks of new weights; "
+        "if its weights never change, set fixed_weights")
+
 
 @dataclass(frozen=True)
 class Options:
@@ -52,6 +57,9 @@ class Options:
     save: str = SAVE_ALL
     # The connector: at most this part of the KV cache may be held by stores that are under way.
     max_pinned: float = 0.25
+    # The weights stay as they are as long as the engine runs: resets of its caches (sleep, benchmarks)
+    # are no reason to leave the pool.
+    fixed_weights: bool = False
     # Go on although no other process can compute the same block hashes.
     allow_private_hashes: bool = False
     # Of the client, see moonpool.Client.

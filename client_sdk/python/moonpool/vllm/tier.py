@@ -35,7 +35,7 @@ from vllm.v1.metrics.cache_hit_source import CacheHitSource
 
 from . import engine
 from .layout import Layout, PrivateHashes, check_hashes
-from .options import Options
+from .options import LEFT, Options
 from .pool import Pool, connector
 from .tier_core import TierCore
 
@@ -188,7 +188,14 @@ class MoonpoolTier(SecondaryTierManager):
 
     @override
     def drain_jobs(self) -> None:
-        self._core.drain()
+        """Leaves the pool: vLLM calls this when it resets its caches, and then only. The weights may
+        be others from now on, and nobody says which."""
+        if self._options.fixed_weights:
+            self._core.cut_off()
+            return
+        self._disabled = True
+        if self._core.leave():
+            engine.warn(LEFT)
 
     @override
     def shutdown(self) -> None:
