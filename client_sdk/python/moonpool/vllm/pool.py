@@ -47,7 +47,9 @@ class Pool:
     ) -> None:
         self._connect = connect
         self._options = options
-        self._breaker = Breaker(clock, options.backoff, options.max_backoff)
+        # One for each kind of call: where a node hangs, lookups work and loads do not.
+        self._breakers = {what: Breaker(clock, options.backoff, options.max_backoff)
+                          for what in ("look up", "load", "store")}
         self._quiet = Quiet(log, clock)
         self._lock = threading.Lock()
         self._client: Any = None
@@ -57,7 +59,7 @@ class Pool:
     @property
     def away(self) -> bool:
         """True while calls would be in vain: they fail at once then, and need not be made."""
-        return self._closed or self._breaker.open
+        return self._closed or any(breaker.open for breaker in self._breakers.values())
 
     def exists(self, keys: Sequence[str]) -> list[bool]:
         """Which of the keys can be read now."""
@@ -144,7 +146,7 @@ class Pool:
         errors = [r for r in result if isinstance(r, Exception)] if type(result) is list else []
         for error in errors:
             self._note(what, error, whole=len(errors) == len(result))
-        if (not errors or len(errors) < len(result)) and self._breaker.worked():
+        if (not errors or len(errors) < len(result)) and self._breakers[what].worked():
             self._quiet.say("back", "moonpool: the pool is back")
         return result
 
@@ -162,7 +164,7 @@ class Pool:
         if self._closed or kind in ("NOT_FOUND", *_WRITTEN_ELSEWHERE):
             return
         if kind in _OUTAGES or not isinstance(error, moonpool.MoonpoolError):
-            pause = self._breaker.failed() if whole else 0.0
+            pause = self._breakers[what].failed() if whole else 0.0
             how_long = f" for {pause:.0f} s" if pause else ""
             self._quiet.say(kind, f"moonpool: cannot {what}: {error}. The engine goes on without "
                                   f"the pool{how_long}")
@@ -171,7 +173,7 @@ class Pool:
                                   "look at `moonpool status` for what fills it")
         else:
             if whole and kind in ("FAILED_PRECONDITION", "INVALID_ARGUMENT"):
-                self._breaker.failed()
+                self._breakers[what].failed()
             self._quiet.say(kind, f"moonpool: cannot {what}: {error}")
 
 
