@@ -69,7 +69,9 @@ class Pool:
         self._connect = connect
         self._options = options
         self._clock = clock
-        self._breaker = Breaker(clock, options.backoff, options.max_backoff)
+        # One for each kind of call: where a node hangs, lookups work and loads do not.
+        self._breakers = {what: Breaker(clock, options.backoff, options.max_backoff)
+                          for what in ("look up", "load", "store")}
         self._quiet = Quiet(log, clock)
         self._lock = threading.Lock()
         self._client: Any = None
@@ -79,7 +81,7 @@ class Pool:
     @property
     def away(self) -> bool:
         """True while calls would be in vain: they fail at once then, and need not be made."""
-        return self._closed or self._breaker.open
+        return self._closed or any(breaker.open for breaker in self._breakers.values())
 
     def now(self) -> float:
         """The clock that limits are on, in seconds."""
@@ -92,22 +94,28 @@ class Pool:
 
     def exists(self, keys: Sequence[str], limits: Limits | None = None) -> list[bool]:
         """Which of the keys can be read now."""
-        limits = limits or self.limits(lookup=True)
+        within = limits or self.limits(lookup=True)
         found: list[bool] = []
         for part in _parts(keys):
-            results = self._call("look up", limits, lambda client, left, part=part:
-                                 client.exists_many(part, timeout=left, cancel=limits.source))
+
+            def run(client: Any, left: float, part: Sequence[str] = part) -> Any:
+                return client.exists_many(part, timeout=left, cancel=within.source)
+
+            results = self._call("look up", within, run)
             found += [r is True for r in results] if results else [False] * len(part)
         return found
 
     def match(self, keys: Sequence[str], limits: Limits | None = None) -> int:
         """How many keys of a chain can be read now, from the first one on without a gap."""
-        limits = limits or self.limits(lookup=True)
+        within = limits or self.limits(lookup=True)
         matched = 0
         for part in _parts(keys):
-            result = self._call("look up", limits, lambda client, left, part=part:
-                                client.match_prefix(part, hold=self._options.hold, timeout=left,
-                                                    cancel=limits.source))
+
+            def run(client: Any, left: float, part: Sequence[str] = part) -> Any:
+                return client.match_prefix(part, hold=self._options.hold, timeout=left,
+                                           cancel=within.source)
+
+            result = self._call("look up", within, run)
             matched += result.matched if result else 0
             if result is None or result.matched < len(part):
                 break
@@ -124,9 +132,9 @@ class Pool:
 
         A target whose entry is False may hold anything.
         """
-        limits = limits or self.limits()
-        results = self._call("load", limits, lambda client, left: client.get_into_many(
-            keys, targets, timeout=left, cancel=limits.source))
+        within = limits or self.limits()
+        results = self._call("load", within, lambda client, left: client.get_into_many(
+            keys, targets, timeout=left, cancel=within.source))
         if not results:
             return [False] * len(keys)
         loaded = [not isinstance(r, Exception) and r == n for r, n in zip(results, sizes)]
@@ -144,10 +152,10 @@ class Pool:
         limits: Limits | None = None,
     ) -> list[bool]:
         """Stores what is not there yet; True where the object is in the pool, or will be."""
-        limits = limits or self.limits()
-        results = self._call("store", limits, lambda client, left: client.put_many(
+        within = limits or self.limits()
+        results = self._call("store", within, lambda client, left: client.put_many(
             keys, values, parents=parents, replicas=self._options.replicas, min_replicas=1,
-            wait_for_space=False, timeout=left, cancel=limits.source))
+            wait_for_space=False, timeout=left, cancel=within.source))
         if not results:
             return [False] * len(keys)
         return [not isinstance(r, Exception) or _kind(r) in _WRITTEN_ELSEWHERE for r in results]
@@ -187,7 +195,7 @@ class Pool:
         errors = [r for r in result if isinstance(r, Exception)] if type(result) is list else []
         for error in errors if not limits.cut else ():
             self._note(what, error, whole=len(errors) == len(result))
-        if (not errors or len(errors) < len(result)) and self._breaker.worked():
+        if (not errors or len(errors) < len(result)) and self._breakers[what].worked():
             self._quiet.say("back", "moonpool: the pool is back")
         return result
 
@@ -205,7 +213,7 @@ class Pool:
         if self._closed or kind in ("NOT_FOUND", *_WRITTEN_ELSEWHERE):
             return
         if kind in _OUTAGES or not isinstance(error, moonpool.MoonpoolError):
-            pause = self._breaker.failed() if whole else 0.0
+            pause = self._breakers[what].failed() if whole else 0.0
             how_long = f" for {pause:.0f} s" if pause else ""
             self._quiet.say(kind, f"moonpool: cannot {what}: {error}. The engine goes on without "
                                   f"the pool{how_long}")
@@ -214,7 +222,7 @@ class Pool:
                                   "look at `moonpool status` for what fills it")
         else:
             if whole and kind in ("FAILED_PRECONDITION", "INVALID_ARGUMENT"):
-                self._breaker.failed()
+                self._breakers[what].failed()
             self._quiet.say(kind, f"moonpool: cannot {what}: {error}")
 
 
