@@ -12,6 +12,7 @@ import os
 import tempfile
 import unittest
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -69,10 +70,10 @@ class ConnectorTest(unittest.TestCase):
         cls.folder.cleanup()
 
     def config(self, algorithm: str = "sha256_cbor", policy: str = "recompute",
-               **options: Any) -> Any:
+               arguments: Mapping[str, Any] = {}, **options: Any) -> Any:
         """vLLM's configuration, as its command line makes it."""
         return EngineArgs(
-            model=self.folder.name,
+            **{"model": self.folder.name, **arguments},
             skip_tokenizer_init=True,
             block_size=BLOCK_TOKENS,
             prefix_caching_hash_algo=algorithm,
@@ -122,10 +123,10 @@ class ConnectorTest(unittest.TestCase):
             self.make(algorithm="xxhash_cbor")
 
     def test_scheduler_and_workers_meet_and_others_do_not(self) -> None:
-        def namespace(**config: Any) -> str:
+        def namespace(layers: str = "ab", **config: Any) -> str:
             made = self.config(**config)
             options = connector.Options.parse(made.kv_transfer_config.kv_connector_extra_config)
-            cache = cache_of(group(full(), "a", "b"))
+            cache = cache_of(group(full(), *layers))
             return connector.layout_of(made, cache, options).namespace(options.namespace)
 
         same = namespace()
@@ -135,7 +136,18 @@ class ConnectorTest(unittest.TestCase):
                   namespace(algorithm="sha256", allow_private_hashes=True), same}
         with mock.patch.dict(os.environ, {"PYTHONHASHSEED": "7"}):
             others.add(namespace())
-        self.assertEqual(len(others), 6)
+        scaled = {"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}
+        others |= {namespace(layers="abd"), namespace(arguments={"max_model_len": 256}),
+                   namespace(arguments={"hf_overrides": scaled}),
+                   namespace(arguments={"dtype": "float32"}),
+                   namespace(arguments={"revision": "v2"})}
+        with mock.patch.object(connector, "vllm_version", "0.32.1"):
+            others.add(namespace())
+        self.assertEqual(len(others), 12)
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "config.json").write_text(CONFIG)
+            moved = namespace(model="x", arguments={"model": folder})
+        self.assertEqual(moved, namespace(model="x"))
 
     def test_blocks_of_any_memory_order(self) -> None:
         blocks, content = 8, 2 * HEAD_SIZE

@@ -102,7 +102,7 @@ class Engine:
         return {}
 
     def new_weights(self) -> dict[str, Any]:
-        """What vLLM does before and after a change of weights, with requests and saves under way."""
+        """What vLLM does around a change of weights, with a request and saves under way."""
         from vllm import SamplingParams
 
         llm = self._llm.llm_engine

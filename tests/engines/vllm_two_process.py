@@ -184,7 +184,7 @@ def hit_by_second(
 def part_with_new_weights(
     bench: Bench, mode: str, child: Child, expected: list[list[int]]
 ) -> None:
-    """An engine whose weights change, with saves under way, takes nothing from the pool any more."""
+    """An engine whose weights change, with saves under way, takes nothing from the pool."""
     child.ask("new_weights")
     after = child.generate(bench.prompts[:1])
     bench.check(after["tokens"] == expected[:1], f"{mode}: the same tokens after a pause")

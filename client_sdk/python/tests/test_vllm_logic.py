@@ -41,6 +41,17 @@ class LayoutTest(unittest.TestCase):
         self.assertEqual(len(names), 4)
         self.assertTrue(all(name.startswith("vllm/llama-3.") for name in names), names)
 
+    def test_configurations_are_equal_wherever_they_lie(self) -> None:
+        config = {"_name_or_path": "/a", "transformers_version": "5.1", "layers": 2,
+                  "rope": {"theta": 1e4, "short": [1.0, 2.0]}, "label": {0: "x"}, "dtype": object}
+        digest = layout.config_digest(config)
+        self.assertEqual(digest, layout.config_digest(
+            {**config, "_name_or_path": "/b", "transformers_version": "5.2", "_hash": "0"}))
+        for change in ({"layers": 3}, {"rope": {"theta": 1e6, "short": [1.0, 2.0]}},
+                       {"rope": {"theta": 1e4, "short": [1.0, 3.0]}}):
+            self.assertNotEqual(digest, layout.config_digest({**config, **change}))
+        self.assertNotEqual(digest, layout.config_digest(config, config))
+
     def test_the_last_segment_of_a_key_is_the_hash(self) -> None:
         key = layout.block_key(layout.shard_part(3, 1), bytes.fromhex("00ff10"))
         self.assertEqual(key, "t3p1/00ff10")

@@ -37,6 +37,7 @@ from vllm.v1.kv_cache_interface import (
     group_kernel_blocks,
     iter_layer_specs,
 )
+from vllm.version import __version__ as vllm_version
 
 from . import engine
 from .blocks import HostBlocks, Layer, dense_runs
@@ -141,20 +142,23 @@ def layout_of(config: VllmConfig, cache: KVCacheConfig, options: Options) -> Lay
     """Everything that decides on the bytes of a block; scheduler and workers get the same."""
     model, kept = config.model_config, config.cache_config
     block_tokens, hash_tokens = resolve_kv_cache_block_sizes(cache, config)
+    stages = config.parallel_config.pipeline_parallel_size
     dtype = model.dtype if kept.cache_dtype == "auto" else kept.cache_dtype
     return Layout({
         "kind": "connector",
-        "release": engine.release(),
+        "version": vllm_version,
         "device": engine.device_name(),
         "flavor": options.flavor,
         "model": options.model or model.model,
-        "revision": options.revision or model.revision,
+        **engine.model_fields(config),
+        **({"revision": options.revision} if options.revision else {}),
         "dtype": str(dtype).removeprefix("torch."),
-        "model_dtype": model.dtype,
-        "quantization": model.quantization,
         "block_tokens": block_tokens,
         "hash_tokens": hash_tokens,
         "layout": cache.kv_cache_layout,
+        # The scheduler does not know the layers of all stages, and must name what workers name.
+        "layers": (cache.kv_cache_groups[0].layer_names if stages == 1
+                   else engine.draft_name(config)),
         "replicas_of_shard": cache.kv_tp_replicas,
         "hashes": engine.root_name(kept.prefix_caching_hash_algo),
         **engine.parallel_fields(config.parallel_config),
@@ -187,8 +191,8 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
             engine.logger.info("moonpool: connector in namespace %s", namespace)
             if vllm_config.weight_transfer_config is not None:
                 engine.warn("moonpool: this engine gets new weights while it runs. Pause it with "
-                            "clear_cache=True for that: otherwise nobody tells the pool, and blocks "
-                            "of the new weights are taken for blocks of the old ones")
+                            "clear_cache=True for that: otherwise nobody tells the pool, and "
+                            "blocks of the new weights are taken for blocks of the old ones")
             self._lookups = Workers("moonpool-lookup", 2, options.queue)
             matches = MatchTable(self._pool, self._lookups)
             self._planner = Planner(self._settings(), matches, self._pins)

@@ -17,8 +17,8 @@ SAVE_ALL, SAVE_PROMPT = "all", "prompt"
 
 # What is logged when an engine's caches are reset.
 LEFT = ("moonpool: this engine's caches were reset, as they are for other weights: from now on it "
-        "neither loads nor stores. Restart it with another revision to share blocks of new weights; "
-        "if its weights never change, set fixed_weights")
+        "neither loads nor stores. Restart it with another revision to share blocks of new "
+        "weights; if its weights never change, set fixed_weights")
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,14 @@ class Options:
     # Which model this is. Default: vLLM's name of it, which is a path for local models: set it when
     # the same model lies in different folders, or different models in one.
     model: str = ""
-    # Default: vLLM's revision (the connector) or none (the tier, which is not told).
+    # Which weights. Default: vLLM's commit or revision of them. The tier is mostly not told: there
+    # it must be set, and says as well how the model is run (see docs/VLLM.md).
     revision: str = ""
     # Anything else that makes blocks differ and that vLLM's names do not tell (a patched kernel).
     flavor: str = ""
     replicas: int = 1
-    # Of a load or a store, with the time that it waits for a thread. A load that takes longer fails,
-    # and the engine computes the blocks.
+    # Of a load or a store, with the time that it waits for a thread. A load that takes longer
+    # fails, and the engine computes the blocks.
     timeout: float = 10.0
     # Of a lookup, likewise. While it is under way the request waits, and the others run on.
     lookup_timeout: float = 2.0
@@ -57,8 +58,8 @@ class Options:
     save: str = SAVE_ALL
     # The connector: at most this part of the KV cache may be held by stores that are under way.
     max_pinned: float = 0.25
-    # The weights stay as they are as long as the engine runs: resets of its caches (sleep, benchmarks)
-    # are no reason to leave the pool.
+    # The weights stay as they are as long as the engine runs: resets of its caches (sleep,
+    # benchmarks) are no reason to leave the pool.
     fixed_weights: bool = False
     # Go on although no other process can compute the same block hashes.
     allow_private_hashes: bool = False

@@ -112,7 +112,7 @@ class TierCore:
         self._transfers.drain()
 
     def leave(self) -> bool:
-        """cut_off(), and from now on all lookups, loads and stores fail. False: so it was before."""
+        """cut_off(), and from now on lookups, loads and stores fail. False: so it was before."""
         before, self._left = self._left, True
         self._pool.close()
         self.cut_off()
