@@ -28,9 +28,19 @@ class OptionsTest(unittest.TestCase):
             Options.parse({"masters": ""})
 
     def test_senseless_values_are_refused(self) -> None:
-        for wrong in ({"threads": 0}, {"timeout": 0}, {"save": "some"}, {"max_pinned": 2}):
-            with self.assertRaises(ValueError):
+        for wrong in ({"threads": 0}, {"timeout": 0}, {"save": "some"}, {"max_pinned": 2},
+                      {"path": "foo"}):
+            with self.assertRaisesRegex(ValueError, next(iter(wrong))):
                 Options.parse({"masters": "a:1", **wrong})
+
+    def test_values_of_another_type_are_refused_by_name(self) -> None:
+        for name, value in {"queue": "1024", "threads": 4.0, "replicas": "2", "verify": "false",
+                            "timeout": "5", "hold": True, "model": 7, "masters": ["a:1", 2],
+                            "slice_bytes": None}.items():
+            with self.subTest(name), self.assertRaisesRegex(ValueError, f"{name} must be "):
+                Options.parse({"masters": "a:1", name: value})
+        options = Options.parse({"masters": ["a:1", "b:1"], "timeout": 5, "verify": False})
+        self.assertEqual((options.timeout, options.verify), (5, False))
 
 
 class LayoutTest(unittest.TestCase):

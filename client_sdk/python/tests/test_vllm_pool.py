@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 import unittest
+from typing import Any
 
 import moonpool
+from fake_client import FakePool
 from moonpool.vllm.health import Breaker, Quiet
 from moonpool.vllm.lookups import ExistsTable, MatchTable
+from moonpool.vllm.pool import Pool
 from moonpool.vllm.transfers import Transfers, cut
 from moonpool.vllm.workers import Workers
 from vllm_bench import DOWN, OPTIONS, AtOnce, Bench
@@ -68,6 +71,52 @@ class WorkersTest(unittest.TestCase):
         self.assertTrue(loaded.wait(10))
         go.set()
         workers.close()
+
+
+    def test_a_task_that_raises_is_logged_and_its_thread_goes_on(self) -> None:
+        workers, went_on = Workers("test", 1, queue=8), threading.Event()
+
+        def fail() -> None:
+            raise TypeError("a bug")
+
+        with self.assertLogs("vllm.moonpool", "ERROR") as logged:
+            workers.submit(fail)
+            workers.submit(went_on.set)
+            self.assertTrue(went_on.wait(10))
+        self.assertIn("a bug", logged.output[0])
+        workers.close()
+
+
+class Broken(Pool):
+    """A pool with a bug: each call raises."""
+
+    def _call(self, *_: Any) -> Any:
+        raise TypeError("a bug")
+
+
+class BugTest(unittest.TestCase):
+    """Whatever goes wrong in a thread, the engine gets an answer."""
+
+    def setUp(self) -> None:
+        self.pool = Broken(FakePool().connect, OPTIONS, log=self.fail)
+        self.workers = Workers("test", 2, queue=8)
+        self.logs = self.enterContext(self.assertLogs("vllm.moonpool", "ERROR"))
+
+    def test_jobs_end(self) -> None:
+        transfers = Transfers(self.pool, self.workers, slice_bytes=1)
+        transfers.load(1, ["a", "b"], [bytearray(1)] * 2, [1, 1])
+        transfers.drain()
+        self.assertEqual([done.ok for done in transfers.finished()], [[False, False]])
+        transfers.close()
+
+    def test_questions_are_answered(self) -> None:
+        singles = ExistsTable(self.pool, self.workers, str)
+        chains = MatchTable(self.pool, self.workers)
+        singles.ask("a", "r")
+        singles.flush()
+        chains.ask("r", 0, lambda: [["a"]])
+        self.workers.close()
+        self.assertEqual((singles.ask("a", "r"), chains.ask("r", 0, self.fail)), (False, 0))
 
 
 class PoolTest(unittest.TestCase):

@@ -65,8 +65,11 @@ class ExistsTable:
         limits = self._pool.limits(lookup=True)
 
         def task() -> None:
-            names = [self._name_of(key) for key in keys]
-            self._answers.put((keys, self._pool.exists(names, limits)))
+            found = [False] * len(keys)
+            try:
+                found = self._pool.exists([self._name_of(key) for key in keys], limits)
+            finally:
+                self._answers.put((keys, found))
 
         if not self._workers.submit(task, urgent=True):
             self._answers.put((keys, [False] * len(keys)))
@@ -123,10 +126,14 @@ class MatchTable:
         limits = self._pool.limits(lookup=True)
 
         def task() -> None:
-            matched = len(chains[0])
-            for keys in chains:
-                matched = min(matched, self._pool.match(keys[:matched], limits)) if matched else 0
-            self._answers.put((request, first, matched))
+            shortest = 0
+            try:
+                matched = len(chains[0])
+                for keys in chains:
+                    matched = self._pool.match(keys[:matched], limits) if matched else 0
+                shortest = matched
+            finally:
+                self._answers.put((request, first, shortest))
 
         if not self._workers.submit(task, urgent=True):
             self._known[request] = (first, 0)

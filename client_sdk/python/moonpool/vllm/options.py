@@ -11,9 +11,10 @@ import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, get_type_hints
 
 SAVE_ALL, SAVE_PROMPT = "all", "prompt"
+PATHS = ("auto", "tcp", "shm")
 
 # What is logged when an engine's caches are reset.
 LEFT = ("moonpool: this engine's caches were reset, as they are for other weights: from now on it "
@@ -72,7 +73,7 @@ class Options:
     def parse(cls, given: Mapping[str, Any]) -> Options:
         """The options in `given`, checked.
 
-        Raises ValueError: an unknown name, or a value that makes no sense.
+        Raises ValueError: an unknown name, a value of another type, or one that makes no sense.
         """
         known = [field.name for field in fields(cls)]
         chosen: dict[str, Any] = {}
@@ -88,6 +89,9 @@ class Options:
         return options
 
     def _check(self) -> None:
+        kinds = get_type_hints(type(self))
+        for field in fields(self):
+            _check_type(field.name, getattr(self, field.name), kinds[field.name])
         if not self.masters and not os.environ.get("MOONPOOL_MASTER"):
             raise ValueError("moonpool: where is the pool? Set the option masters to host:port, "
                              "or MOONPOOL_MASTER in the environment")
@@ -95,11 +99,32 @@ class Options:
             if not getattr(self, name) > 0:
                 raise ValueError(f"moonpool: {name} must be above 0, not {getattr(self, name)!r}")
         for name in ("replicas", "threads", "queue", "tcp_streams"):
-            if int(getattr(self, name)) < 1:
+            if getattr(self, name) < 1:
                 raise ValueError(f"moonpool: {name} must be at least 1")
-        if self.save not in (SAVE_ALL, SAVE_PROMPT):
-            raise ValueError(f"moonpool: save is 'all' or 'prompt', not {self.save!r}")
+        for name, words in {"save": (SAVE_ALL, SAVE_PROMPT), "path": PATHS}.items():
+            if getattr(self, name) not in words:
+                raise ValueError(f"moonpool: {name} is one of {', '.join(map(repr, words))}, "
+                                 f"not {getattr(self, name)!r}")
         if not 0 < self.max_pinned <= 1:
             raise ValueError("moonpool: max_pinned is a part of the KV cache: above 0, at most 1")
         if self.hold < 0:
             raise ValueError("moonpool: hold must not be negative")
+
+
+# What a value of each declared type may be, and how people say it.
+_KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    bool: ((bool,), "true or false"),
+    str: ((str,), "a string"),
+    str | list[str] | None: ((str, list, tuple, type(None)), "a string or a list of strings"),
+}
+
+
+def _check_type(name: str, value: Any, kind: Any) -> None:
+    types, said = _KINDS[kind]
+    fits = isinstance(value, types) and (kind is bool or not isinstance(value, bool))
+    if isinstance(value, (list, tuple)):
+        fits = fits and all(isinstance(part, str) for part in value)
+    if not fits:
+        raise ValueError(f"moonpool: {name} must be {said}, not {value!r}")

@@ -131,7 +131,11 @@ class Transfers:
         for at, end in slices:
 
             def task(at: int = at, end: int = end) -> None:
-                self._end_slice(job, at, run(at, end), sizes)
+                ok: list[bool] = []
+                try:
+                    ok = run(at, end)
+                finally:
+                    self._end_slice(job, at, ok, sizes)
 
             if not self._workers.submit(task, urgent=job.load):
                 self._end_slice(job, at, [], sizes)
