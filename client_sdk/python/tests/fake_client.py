@@ -13,8 +13,8 @@ class FakePool:
     """What all fake clients share: the objects, and how calls go wrong.
 
     down: an error that every call raises. lost: keys that are found, and cannot be read. gate:
-    calls that move bytes wait for it, so that a test decides when they end. during: runs within
-    each call. timeouts: what each call was given.
+    calls that move bytes wait for it, so that a test decides when they end. during, connecting:
+    run within each call, and each connect. timeouts: what each call was given.
     """
 
     def __init__(self) -> None:
@@ -25,6 +25,7 @@ class FakePool:
         self.gate = threading.Event()
         self.gate.set()
         self.during: Callable[[], object] = lambda: None
+        self.connecting: Callable[[], object] = lambda: None
         self.calls: list[str] = []
         self.timeouts: list[float] = []
         self.connects = 0
@@ -32,6 +33,7 @@ class FakePool:
     def connect(self) -> FakeClient:
         """What `Pool` takes."""
         self.connects += 1
+        self.connecting()
         if self.down is not None:
             raise self.down
         return FakeClient(self)

@@ -163,6 +163,52 @@ class PoolTest(unittest.TestCase):
         bench.fake.objects["a"] = b"x"
         self.assertEqual(bench.pool.load(["a"], [bytearray(2)], [2]), [False])
 
+    def test_callers_fail_with_the_one_that_connects(self) -> None:
+        bench = Bench()
+        bench.fake.down = DOWN
+        going, go = threading.Event(), threading.Event()
+        bench.fake.connecting = lambda: (going.set(), go.wait(10))
+        found: list[bool] = []
+        callers = [threading.Thread(target=lambda: found.extend(bench.pool.exists(["a"])))
+                   for _ in range(5)]
+        for caller in callers:
+            caller.start()
+        going.wait(10)
+        go.set()
+        for caller in callers:
+            caller.join(10)
+        self.assertEqual((found, bench.fake.connects, len(bench.lines)), ([False] * 5, 1, 1))
+
+    def test_callers_share_the_client_that_one_makes(self) -> None:
+        bench = Bench()
+        bench.fake.objects["a"] = b""
+        going, go = threading.Event(), threading.Event()
+        bench.fake.connecting = lambda: (going.set(), go.wait(10))
+        workers, found = Workers("test", 3, 8), []
+        for _ in range(3):
+            workers.submit(lambda: found.extend(bench.pool.exists(["a"])))
+        going.wait(10)
+        go.set()
+        workers.close()
+        self.assertEqual((found, bench.fake.connects), ([True] * 3, 1))
+
+    def test_close_does_not_wait_for_a_connect(self) -> None:
+        bench = Bench()
+        going, go = threading.Event(), threading.Event()
+        bench.fake.connecting = lambda: (going.set(), go.wait(10))
+        callers = [threading.Thread(target=bench.pool.match, args=(["a"],)) for _ in range(2)]
+        callers[0].start()
+        going.wait(10)
+        callers[1].start()
+        bench.pool.close()
+        callers[1].join(10)
+        self.assertFalse(callers[1].is_alive(), "a caller that waited is let go")
+        self.assertTrue(callers[0].is_alive())
+        go.set()
+        callers[0].join(10)
+        self.assertEqual(bench.fake.calls, ["close"], "the client that came too late is closed")
+        self.assertEqual((bench.fake.connects, bench.lines), (1, []))
+
     def test_after_close_everything_misses(self) -> None:
         bench = Bench()
         bench.pool.exists(["a"])

@@ -54,7 +54,8 @@ class Limits:
 class Pool:
     """A moonpool.Client that is made when it is first needed and never raises.
 
-    connect() makes the client; it runs on a worker thread, again after each failure.
+    connect() makes the client; it runs on a worker thread, again after each failure, and should
+    take no longer than a lookup.
     log(line) gets what a person should know.
     """
 
@@ -74,6 +75,8 @@ class Pool:
                           for what in ("look up", "load", "store")}
         self._quiet = Quiet(log, clock)
         self._lock = threading.Lock()
+        self._connected = threading.Condition(self._lock)  # or failed to
+        self._connecting = False
         self._client: Any = None
         self._closed = False
         self._running: list[Limits] = []  # of the calls under way; several calls may share one
@@ -164,6 +167,7 @@ class Pool:
         """Ends running calls and closes the client. Idempotent; later calls are misses."""
         with self._lock:
             self._closed = True
+            self._connected.notify_all()
             client, self._client = self._client, None
             running = list(self._running)
         for limits in running:
@@ -178,7 +182,9 @@ class Pool:
         with self._lock:
             self._running.append(limits)
         try:
-            client = self._open_client()
+            client = self._open_client(what, limits)
+            if client is None:
+                return None
             left = limits.until - self._clock()
             if left <= 0:
                 self._quiet.say("late", f"moonpool: cannot {what} in time: the pool or this host "
@@ -199,13 +205,30 @@ class Pool:
             self._quiet.say("back", "moonpool: the pool is back")
         return result
 
-    def _open_client(self) -> Any:
-        with self._lock:
-            if self._closed:
-                raise moonpool.MoonpoolError("closed")
-            if self._client is None:
-                self._client = self._connect()
-            return self._client
+    def _open_client(self, what: str, limits: Limits) -> Any:
+        """The client; None when there is none. One caller makes it, and the others wait for that:
+        when it fails, they have failed, too."""
+        with self._connected:
+            while self._connecting and not self.away and not limits.cut:
+                if not self._connected.wait(max(0.0, limits.until - self._clock())):
+                    return None
+            if self._client is not None or self.away or limits.cut:
+                return self._client
+            self._connecting = True
+        client = None
+        try:
+            client = self._connect()  # not under the lock, which close() takes
+        except Exception as error:  # noqa: BLE001: nothing of the pool may reach the engine
+            self._note(what, error, whole=True)
+        with self._connected:
+            self._connecting = False
+            self._connected.notify_all()
+            if not self._closed:
+                self._client = client
+                return client
+        if client is not None:
+            client.close()
+        return None
 
     def _note(self, what: str, error: Exception, *, whole: bool) -> None:
         """Logs an error by its kind; opens the breaker when all of a call failed in an outage."""
@@ -252,7 +275,7 @@ def connector(
             fingerprint=fingerprint,
             path=options.path,
             verify=options.verify,
-            timeout=options.timeout,
+            timeout=options.lookup_timeout,  # to connect; calls have their own
             wait_for_master=False,
             tcp_streams=options.tcp_streams,
             on_warning=lambda line: log(f"moonpool: {line}"),
