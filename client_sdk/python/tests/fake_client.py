@@ -12,15 +12,17 @@ import moonpool
 class FakePool:
     """What all fake clients share: the objects, and how calls go wrong.
 
-    down: an error that every call raises. lost: keys that are found, and cannot be read. gate:
-    calls that move bytes wait for it, so that a test decides when they end. during, connecting:
-    run within each call, and each connect. timeouts: what each call was given.
+    down: an error that every call raises. lost: keys that are found, and cannot be read. wrong:
+    what reading a key gives instead of bytes. gate: calls that move bytes wait for it, so that a
+    test decides when they end. during, connecting: run within each call, and each connect.
+    timeouts: what each call was given.
     """
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.parents: dict[str, str] = {}
         self.lost: set[str] = set()
+        self.wrong: dict[str, Exception] = {}
         self.down: Exception | None = None
         self.gate = threading.Event()
         self.gate.set()
@@ -84,6 +86,8 @@ class FakeClient:
             raise self._pool.down
 
     def _get(self, key: str, target: Any) -> Any:
+        if key in self._pool.wrong:
+            return self._pool.wrong[key]
         if key in self._pool.lost or key not in self._pool.objects:
             return moonpool.Miss("gone", code="NOT_FOUND", reason="NODE_LOST", key=key)
         data = self._pool.objects[key]

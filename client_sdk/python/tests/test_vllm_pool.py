@@ -145,6 +145,36 @@ class PoolTest(unittest.TestCase):
         self.assertFalse(bench.pool.away)
         self.assertEqual(bench.lines, [])
 
+    def test_a_foreign_object_is_no_outage(self) -> None:
+        bench = Bench()
+        bench.fake.wrong["a"] = moonpool.InvalidArgument(
+            "too long", code="INVALID_ARGUMENT", reason="BUFFER_TOO_SHORT")
+        self.assertEqual(bench.pool.load(["a"], [bytearray(1)], [1]), [False])
+        self.assertFalse(bench.pool.away)
+        self.assertIn("too long", bench.lines[0])
+
+    def test_a_refused_connect_is_not_tried_all_the_time(self) -> None:
+        bench = Bench()
+        refused = moonpool.FailedPrecondition("another layout", code="FAILED_PRECONDITION")
+        bench.fake.down = refused
+        self.assertEqual(bench.pool.exists(["a"]), [False])
+        self.assertTrue(bench.pool.away)
+        bench.now += OPTIONS.backoff
+        bench.fake.down = None
+        self.assertEqual(bench.pool.exists(["a"]), [False])
+        bench.fake.down = refused  # a call that is refused is cheap, and says nothing of others
+        self.assertEqual(bench.pool.exists(["a"]), [False])
+        self.assertFalse(bench.pool.away)
+
+    def test_misses_end_an_outage(self) -> None:
+        bench = Bench()
+        bench.fake.down = DOWN
+        bench.pool.load(["a"], [bytearray(1)], [1])
+        bench.fake.down = None
+        bench.now += OPTIONS.backoff
+        self.assertEqual(bench.pool.load(["a"], [bytearray(1)], [1]), [False])
+        self.assertIn("the pool is back", bench.lines[-1])
+
     def test_lookups_that_work_do_not_excuse_loads_that_do_not(self) -> None:
         bench = Bench()
         bench.fake.objects["a"] = b"x"

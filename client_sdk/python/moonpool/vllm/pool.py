@@ -199,9 +199,11 @@ class Pool:
             with self._lock:
                 self._running.remove(limits)
         errors = [r for r in result if isinstance(r, Exception)] if type(result) is list else []
+        # An answer about each object (not there, not what was expected) is one: the pool works.
+        outage = bool(errors) and len(errors) == len(result) and any(map(_is_outage, errors))
         for error in errors if not limits.cut else ():
-            self._note(what, error, whole=len(errors) == len(result))
-        if (not errors or len(errors) < len(result)) and self._breakers[what].worked():
+            self._note(what, error, whole=outage)
+        if not outage and self._breakers[what].worked():
             self._quiet.say("back", "moonpool: the pool is back")
         return result
 
@@ -219,7 +221,7 @@ class Pool:
         try:
             client = self._connect()  # not under the lock, which close() takes
         except Exception as error:  # noqa: BLE001: nothing of the pool may reach the engine
-            self._note(what, error, whole=True)
+            self._note(what, error, whole=True, connecting=True)
         with self._connected:
             self._connecting = False
             self._connected.notify_all()
@@ -230,22 +232,24 @@ class Pool:
             client.close()
         return None
 
-    def _note(self, what: str, error: Exception, *, whole: bool) -> None:
-        """Logs an error by its kind; opens the breaker when all of a call failed in an outage."""
+    def _note(
+        self, what: str, error: Exception, *, whole: bool, connecting: bool = False
+    ) -> None:
+        """Logs an error by its kind, and opens the breaker when all of a call failed in an outage,
+        or there is no client for whatever reason."""
         kind = _kind(error)
-        if self._closed or kind in ("NOT_FOUND", *_WRITTEN_ELSEWHERE):
+        if self._closed or (kind in ("NOT_FOUND", *_WRITTEN_ELSEWHERE) and not connecting):
             return
-        if kind in _OUTAGES or not isinstance(error, moonpool.MoonpoolError):
-            pause = self._breakers[what].failed() if whole else 0.0
-            how_long = f" for {pause:.0f} s" if pause else ""
+        outage = _is_outage(error)
+        pause = self._breakers[what].failed() if connecting or (whole and outage) else 0.0
+        how_long = f" for {pause:.0f} s" if pause else ""
+        if outage or connecting:
             self._quiet.say(kind, f"moonpool: cannot {what}: {error}. The engine goes on without "
                                   f"the pool{how_long}")
         elif kind == "RESOURCE_EXHAUSTED" and what == "store":
             self._quiet.say(kind, f"moonpool: block not stored: {error}. Add memory or nodes, or "
                                   "look at `moonpool status` for what fills it")
         else:
-            if whole and kind in ("FAILED_PRECONDITION", "INVALID_ARGUMENT"):
-                self._breakers[what].failed()
             self._quiet.say(kind, f"moonpool: cannot {what}: {error}")
 
 
@@ -253,6 +257,11 @@ def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
     """The keys in lists that one call takes."""
     for at in range(0, len(keys), _MAX_KEYS):
         yield keys[at : at + _MAX_KEYS]
+
+
+def _is_outage(error: Exception) -> bool:
+    """Whether it tells of the pool, and not of an object or of what was asked."""
+    return _kind(error) in _OUTAGES or not isinstance(error, moonpool.MoonpoolError)
 
 
 def _kind(error: Exception) -> str:
