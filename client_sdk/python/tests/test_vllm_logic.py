@@ -299,6 +299,26 @@ class MoverTest(unittest.TestCase):
         self.assertEqual(other_memory[12:16] + other_memory[32:36], bytes(memory[4:8]
                          + memory[24:28]))
 
+    def test_calls_get_plain_lists(self) -> None:
+        from moonpool.vllm.planner import Load, Save
+        bench, given = Bench(), []
+        mover, _ = self.mover(bench)
+        client = bench.fake.connect()
+
+        def put(keys: Any, values: Any, **how: Any) -> Any:
+            given.append(values)
+            return type(client).put_many(client, keys, values, **how)
+
+        def get(keys: Any, targets: Any, **how: Any) -> Any:
+            given.append(targets)
+            return type(client).get_into_many(client, keys, targets, **how)
+
+        client.put_many, client.get_into_many = put, get
+        bench.pool._connect = lambda: client
+        mover.save(Save(7, [1], [b"a"], b""))
+        mover.load(Load("r", [2], [b"a"]))
+        self.assertEqual([type(x) for x in given] + [type(x[0]) for x in given], [list] * 4)
+
     def test_a_replica_rank_reports_without_writing(self) -> None:
         from moonpool.vllm.planner import Save
         bench = Bench()

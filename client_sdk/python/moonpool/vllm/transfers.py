@@ -17,10 +17,16 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from .pool import Limits, Pool
 from .workers import Workers
+
+
+class Sliceable(Protocol):
+    """Memory of objects, of which parts are taken as lists. A list of buffers is one."""
+
+    def __getitem__(self, part: slice, /) -> list[Any]: ...
 
 
 @dataclass
@@ -63,7 +69,7 @@ class Transfers:
         return len(self._jobs)
 
     def load(
-        self, tag: Any, keys: Sequence[str], targets: Sequence[Any], sizes: Sequence[int]
+        self, tag: Any, keys: Sequence[str], targets: Sliceable, sizes: Sequence[int]
     ) -> None:
         """Reads objects into targets. Borrowed until the job is done."""
 
@@ -78,7 +84,7 @@ class Transfers:
         self,
         tag: Any,
         keys: Sequence[str],
-        values: Sequence[Any],
+        values: Sliceable,
         parents: Sequence[str],
         sizes: Sequence[int],
     ) -> None:
