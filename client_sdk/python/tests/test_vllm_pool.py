@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import unittest
 from typing import Any
@@ -117,6 +119,32 @@ class BugTest(unittest.TestCase):
         chains.ask("r", 0, lambda: [["a"]])
         self.workers.close()
         self.assertEqual((singles.ask("a", "r"), chains.ask("r", 0, self.fail)), (False, 0))
+
+
+# A process whose main thread ends while a load connects to a master that says nothing.
+EXITS = """
+import socket, threading
+from moonpool.vllm.options import Options
+from moonpool.vllm.pool import Pool, connector
+from moonpool.vllm.transfers import Transfers
+from moonpool.vllm.workers import Workers
+silent = socket.create_server(("127.0.0.1", 0))
+options = Options.parse({"masters": "127.0.0.1:%d" % silent.getsockname()[1],
+                         "timeout": 60, "lookup_timeout": 60})
+client, begun = connector("x", "y", options, print), threading.Event()
+pool = Pool(lambda: (begun.set(), client())[1], options, log=print)
+workers = Workers("move", 2, 8)
+Transfers(pool, workers, slice_bytes=1).load(1, ["a", "b"], [bytearray(1)] * 2, [1, 1])
+begun.wait()
+print("end")
+"""
+
+
+class ExitTest(unittest.TestCase):
+    def test_a_process_may_end_without_closing_anything(self) -> None:
+        ended = subprocess.run([sys.executable, "-c", EXITS], timeout=50, check=True,
+                               stdout=subprocess.PIPE, text=True)
+        self.assertEqual(ended.stdout, "end\n")
 
 
 class PoolTest(unittest.TestCase):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from .pool import Pool
 from .workers import Workers
@@ -30,7 +31,7 @@ class ExistsTable:
     name_of(key) is the key's name in the pool.
     """
 
-    def __init__(self, pool: Pool, workers: Workers, name_of: Callable[[Hashable], str]) -> None:
+    def __init__(self, pool: Pool, workers: Workers, name_of: Callable[[Any], str]) -> None:
         self._pool = pool
         self._workers = workers
         self._name_of = name_of

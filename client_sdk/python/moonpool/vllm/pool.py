@@ -201,8 +201,8 @@ class Pool:
         errors = [r for r in result if isinstance(r, Exception)] if type(result) is list else []
         # An answer about each object (not there, not what was expected) is one: the pool works.
         outage = bool(errors) and len(errors) == len(result) and any(map(_is_outage, errors))
-        for error in errors if not limits.cut else ():
-            self._note(what, error, whole=outage)
+        for wrong in errors if not limits.cut else ():
+            self._note(what, wrong, whole=outage)
         if not outage and self._breakers[what].worked():
             self._quiet.say("back", "moonpool: the pool is back")
         return result
