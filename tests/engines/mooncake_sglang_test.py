@@ -3,23 +3,21 @@
 
     /path/to/sglang/bin/python tests/engines/mooncake_sglang_test.py [-v] [CLASS[.TEST] ...]
 
-MOONPOOL_BUILD names the build folder (default: build/dev). Ends with 77, and says so, where there is
-no SGLang. Checked with SGLang 0.5.23.
+MOONPOOL_BUILD names the build folder (default: build/dev). Ends with 77, and says so, where there
+is no SGLang. Checked with SGLang 0.5.23.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import sys
 import unittest
 import unittest.mock
 from typing import Any
 
+import mooncake_case as case
 import mooncake_fixture as fixture
 
-fixture.add_paths()
 try:
     import torch
     from sglang.srt.mem_cache.device_pool_info import (
@@ -211,9 +209,4 @@ class HostPools(OnAPool):
 
 
 if __name__ == "__main__":
-    program = unittest.main(exit=False, warnings="ignore")
-    result = program.result
-    print(json.dumps({"test": "mooncake_sglang", "ran": result.testsRun,
-                      "failed": len(result.failures) + len(result.errors),
-                      "skipped": len(result.skipped)}))
-    sys.exit(0 if result.wasSuccessful() else 1)
+    case.run("mooncake_sglang")

@@ -80,6 +80,8 @@ void SetErrorOf(std::exception_ptr exception) {
     std::rethrow_exception(std::move(exception));
   } catch (py::error_already_set& error) {
     error.restore();
+  } catch (const py::cast_error& error) {
+    PyErr_SetString(PyExc_TypeError, error.what());
   } catch (const py::builtin_exception& error) {
     error.set_error();
   } catch (const std::bad_alloc&) {
@@ -96,6 +98,14 @@ void AddMethodTo(py::handle type, const char* name, PyCFunction function, const 
       PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type.ptr()), definition);
   if (method == nullptr) throw py::error_already_set();
   type.attr(name) = py::reinterpret_steal<py::object>(method);
+}
+
+void AddPropertyTo(py::handle type, const char* name, getter function, const char* doc) {
+  auto* const definition = new PyGetSetDef{name, function, nullptr, doc, nullptr};
+  PyObject* const property =
+      PyDescr_NewGetSet(reinterpret_cast<PyTypeObject*>(type.ptr()), definition);
+  if (property == nullptr) throw py::error_already_set();
+  type.attr(name) = py::reinterpret_steal<py::object>(property);
 }
 
 }  // namespace moonpool::python
