@@ -20,6 +20,7 @@ import mooncake_fixture as fixture
 import moonpool
 from mooncake import _conflict
 from mooncake._codes import ErrorCode, code_of
+from mooncake._pool import Complaints, Pool
 from mooncake._setup import Setup, arguments_by_name, bytes_of, namespace_of
 from mooncake.store import MooncakeDistributedStore
 from mooncake_case import Region, WithStore
@@ -143,7 +144,7 @@ class Pieces(unittest.TestCase):
         for text, expected in ((7, 7), ("1024", 1024), ("4GB", 4 << 30), (" 16 mb", 16 << 20),
                                ("0.5k", 512), ("2TB", 2 << 40), ("9b", 9)):
             self.assertEqual(bytes_of(text), expected)
-        for wrong in ("", "GB", "much", "-1", None):
+        for wrong in ("", "GB", "much", "-1", "inf", None):
             with self.assertRaises(ValueError):
                 bytes_of(wrong)
 
@@ -175,6 +176,26 @@ class Pieces(unittest.TestCase):
         self.assertEqual(number("DEADLINE_EXCEEDED"), -901)
         self.assertEqual(number("SOMETHING_NEW"), -1)
         self.assertTrue(all(code < 0 for code in ErrorCode if code is not ErrorCode.OK))
+
+    def test_only_what_another_client_writes_is_waited_for(self) -> None:
+        busy = moonpool.Aborted("", code="ABORTED", reason="BEING_WRITTEN")
+        client = unittest.mock.Mock()
+        client.put_many.side_effect = [[True, busy, busy], [False, busy]]
+        self.assertEqual(Pool(client, timeout=1.5).put(["a", "b", "c"], [b"1", b"2", b"3"], 1),
+                         [0, 0, -703])
+        first, second = client.put_many.call_args_list
+        self.assertNotIn("wait_for_writer", first.kwargs)
+        self.assertEqual(second.args, (["b", "c"], [b"2", b"3"]))
+        self.assertTrue(second.kwargs["wait_for_writer"])
+        self.assertLessEqual(second.kwargs["timeout"], 1.5, "of the time of the call")
+
+    def test_a_failure_is_said_once_and_a_miss_never(self) -> None:
+        complaints = Complaints()
+        with self.assertLogs("mooncake.store", "WARNING") as logged:
+            for _ in range(3):
+                complaints.note("get", moonpool.Unavailable("away", code="UNAVAILABLE"))
+                complaints.note("get", moonpool.Miss("gone", code="NOT_FOUND", reason="EVICTED"))
+        self.assertEqual(len(logged.output), 1)
 
     def test_beside_the_original_it_refuses(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -3,8 +3,8 @@
 
     /path/to/sglang/bin/python tests/engines/mooncake_sglang_test.py [-v] [CLASS[.TEST] ...]
 
-MOONPOOL_BUILD names the build folder (default: build/dev). Ends with 77, and says so, where there is
-no SGLang. Checked with SGLang 0.5.23.
+MOONPOOL_BUILD names the build folder (default: build/dev). Ends with 77, and says so, where there
+is no SGLang. Checked with SGLang 0.5.23.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     python3 tests/engines/mooncake_shape_test.py [-v] [CLASS[.TEST] ...]
 
 MOONPOOL_BUILD names the build folder (default: build/dev). Needs nothing but the standard library;
-engines' own back ends run on it in mooncake_sglang_test.py and mooncake_vllm_test.py.
+engines' own back ends run on it in mooncake_{sglang,vllm,lmcache}_test.py.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 
     /path/to/vllm/bin/python tests/engines/mooncake_vllm_test.py [-v] [CLASS[.TEST] ...]
 
-MOONPOOL_BUILD names the build folder (default: build/dev). Ends with 77, and says so, where there is
-no vLLM. Checked with vLLM 0.32.0: the worker of the KV connector with its sending, receiving and
+MOONPOOL_BUILD names the build folder (default: build/dev). Ends with 77, and says so, where there
+is no vLLM. Checked with vLLM 0.32.0: the worker of the KV connector with its sending, receiving and
 lookup sides on CPU tensors, and the store of its embedding connector.
 """
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Back ends that were written for Mooncake run on a Moonpool as they are: every call of mooncake.store
 # returns what its callers expect, SGLang's back end passes its own tests and moves the pages of its own
-# host pools, vLLM's store worker saves, finds and loads its blocks. No GPU, no model. The bar: all tests
-# pass. The last line says how many ran where, as JSON.
+# host pools, vLLM's store worker saves, finds and loads its blocks, LMCache's connector its chunks. No
+# GPU, no model. The bar: all tests pass. The last line says how many ran where, as JSON.
 #
 #   tests/scenarios/mooncake_shape.sh [--install] [BUILD_DIR]
 #
@@ -14,7 +14,7 @@ cd "$(dirname "$0")/../.."
 engines=${MOONPOOL_ENGINES:-$HOME/.cache/moonpool/engines}
 if [ "${1:-}" = --install ]; then
   shift
-  tests/engines/install.sh sglang vllm || exit 2
+  tests/engines/install.sh sglang vllm lmcache || exit 2
 fi
 build=$(realpath -m "${1:-build/dev}")
 missing=""
@@ -46,7 +46,7 @@ run() {
 set -o pipefail
 run setup python3
 run shape python3
-for engine in sglang vllm; do
+for engine in sglang vllm lmcache; do
   python=$engines/$engine/bin/python
   if [ -x "$python" ]; then
     run $engine "$python"

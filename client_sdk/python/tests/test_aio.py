@@ -1,6 +1,8 @@
 """The asyncio form."""
 
 import asyncio
+import pathlib
+import re
 import signal
 
 import moonpool
@@ -70,3 +72,11 @@ def test_it_must_be_connected_first(pool):
         await client.close()
 
     asyncio.run(work())
+
+
+def test_the_stub_names_every_call():
+    """_aio.pyi lists by hand what is made from Client."""
+    stub = (pathlib.Path(moonpool.__file__).parent / "_aio.pyi").read_text()
+    made = {name for name in vars(moonpool.AsyncClient) if not name.startswith("_")}
+    named = set(re.findall(r"^    async def (\w+)", stub, re.MULTILINE)) | {"client"}
+    assert made == named - {"__aenter__", "__aexit__"}

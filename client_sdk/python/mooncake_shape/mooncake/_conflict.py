@@ -16,7 +16,7 @@ def refuse_beside_the_original() -> None:
     Its files and ours would be in one folder, and which of them ran would depend on the order of
     installation. Where it was installed last its own ``__init__`` runs, and nobody asks this.
     """
-    found = _extension_beside_us() or _installed_original()
+    found = _installed_original() or _extension_beside_us()
     if found:
         raise ImportError(
             f"moonpool-mooncake and {found} both provide the package `mooncake`. Uninstall both, "
@@ -25,7 +25,7 @@ def refuse_beside_the_original() -> None:
 
 def _extension_beside_us() -> str:
     folder = os.path.dirname(os.path.abspath(__file__))
-    return "its compiled modules" if glob.glob(os.path.join(folder, "store*.so")) else ""
+    return _ORIGINAL if glob.glob(os.path.join(folder, "store*.so")) else ""
 
 
 def _installed_original() -> str:

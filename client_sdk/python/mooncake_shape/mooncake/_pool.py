@@ -67,14 +67,16 @@ class Pool:
     def put(self, keys: Sequence[str], values: Sequence[Any], replicas: int) -> list[int]:
         """0: readable by everybody, now or before. A value is a buffer or a list of buffers."""
         def put_batch(batch: Sequence[str], stored: Sequence[Any]) -> list[Any]:
+            deadline = time.monotonic() + self._timeout
             outcomes = self._put_once(batch, stored, replicas)
             # Another client is writing the key. Not to be called stored before it is; the others of
             # the batch have not waited for it.
             busy = [i for i, outcome in enumerate(outcomes) if _reason(outcome) == "BEING_WRITTEN"]
-            if busy:
+            left = min(deadline - time.monotonic(), _WRITER_PATIENCE)
+            if busy and left > 0:
                 again = self._put_once(
                     [batch[i] for i in busy], [stored[i] for i in busy], replicas,
-                    wait_for_writer=True, timeout=min(self._timeout, _WRITER_PATIENCE))
+                    wait_for_writer=True, timeout=left)
                 for i, outcome in zip(busy, again):
                     outcomes[i] = outcome
             return _as_the_first_of_each_key(batch, outcomes)

@@ -53,8 +53,8 @@ def bytes_of(size: Any) -> int:
     text = str(size).strip().lower()
     unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
     number = float(text[:len(text) - len(unit)])
-    if number < 0:
-        raise ValueError(f"a negative size: {size!r}")
+    if not 0 <= number < 1 << 63:
+        raise ValueError(f"no size: {size!r}")
     return int(number * _UNITS.get(unit, 1))
 
 

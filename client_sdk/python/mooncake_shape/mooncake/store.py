@@ -73,10 +73,10 @@ class MooncakeDistributedStore:
     # --- Beginning and end.
 
     def setup(self, *args: Any, **kwargs: Any) -> int:
-        """``setup(local_hostname, metadata_server, global_segment_size, local_buffer_size, protocol,
-        rdma_devices, master_server_addr, engine=None, enable_ssd_offload=False,
-        ssd_offload_path="", tenant_id="default", ...)`` or ``setup(config)``, a dictionary with
-        these names.
+        """``setup(local_hostname, metadata_server, global_segment_size, local_buffer_size,
+        protocol, rdma_devices, master_server_addr, engine=None, enable_ssd_offload=False,
+        ssd_offload_path="", tenant_id="default", enable_client_http_server=False,
+        client_http_port=9300)``, or ``setup(config)``, a dictionary with these names.
 
         Connects to the Moonpool whose master is named. What else is said of memory and transport is
         accepted and has no effect: the nodes own the memory. 0, -600 for what cannot be understood,
@@ -282,7 +282,7 @@ class MooncakeDistributedStore:
         return {key: replicas_of(found.nbytes, found.replicas)
                 for key, found in zip(keys, described) if found is not None}
 
-    # --- Removing. There are no leases that a caller holds without knowing: `force` changes nothing.
+    # --- Removing. Nobody holds a lease without knowing it: `force` changes nothing.
 
     def remove(self, key: str, force: bool = False) -> int:
         """0: gone for everybody. -704: was not there."""

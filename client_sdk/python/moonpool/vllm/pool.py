@@ -157,9 +157,9 @@ class Pool:
             return
         if kind in _OUTAGES or not isinstance(error, moonpool.MoonpoolError):
             pause = self._breaker.failed() if whole else 0.0
-            then = f"; lookups miss for {pause:.0f} s" if pause else ""
-            self._quiet.say(kind, f"moonpool: cannot {what}: {error}; the engine computes the "
-                                  f"blocks itself{then}. Is a master at {self._masters()}?")
+            how_long = f" for {pause:.0f} s" if pause else ""
+            self._quiet.say(kind, f"moonpool: cannot {what}: {error}. The engine goes on without "
+                                  f"the pool{how_long}")
         elif kind == "RESOURCE_EXHAUSTED" and what == "store":
             self._quiet.say(kind, f"moonpool: block not stored: {error}. Add memory or nodes, or "
                                   "look at `moonpool status` for what fills it")
@@ -167,10 +167,6 @@ class Pool:
             if whole and kind in ("FAILED_PRECONDITION", "INVALID_ARGUMENT"):
                 self._breaker.failed()
             self._quiet.say(kind, f"moonpool: cannot {what}: {error}")
-
-    def _masters(self) -> str:
-        masters = self._options.masters
-        return masters if isinstance(masters, str) else ",".join(masters or ["$MOONPOOL_MASTER"])
 
 
 def _kind(error: Exception) -> str:

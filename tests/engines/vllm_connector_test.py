@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""The connector with vLLM's own configuration, tensors and types, without running an engine.
+
+    PYTHONPATH=build/dev/python PYTHON_OF_VLLM tests/engines/vllm_connector_test.py
+
+Skipped, and said so, with a Python that has no vLLM (tests/engines/install.sh makes one).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import unittest
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+try:
+    import torch
+    from moonpool.vllm import connector
+    from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.v1.kv_cache_interface import (
+        FullAttentionSpec,
+        KVCacheConfig,
+        KVCacheGroupSpec,
+        SlidingWindowSpec,
+    )
+except ImportError as missing:
+    if __name__ == "__main__":
+        raise SystemExit(f"skipped: {missing}") from missing
+    raise unittest.SkipTest(str(missing)) from missing
+
+BLOCK_TOKENS, HEADS, HEAD_SIZE = 32, 2, 32
+CONFIG = """{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64,
+"intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
+"num_key_value_heads": 2, "vocab_size": 128, "max_position_embeddings": 512,
+"torch_dtype": "bfloat16"}"""
+
+
+def group(spec: Any, *layers: str) -> Any:
+    """A cache group of vLLM."""
+    return KVCacheGroupSpec(list(layers), spec)
+
+
+def full(**changes: Any) -> Any:
+    """A layer that attends to the whole prompt."""
+    return FullAttentionSpec(block_size=BLOCK_TOKENS, num_kv_heads=HEADS, head_size=HEAD_SIZE,
+                             dtype=torch.bfloat16, **changes)
+
+
+def cache_of(*groups: Any, blocks: int = 8) -> Any:
+    """What vLLM tells of the KV cache."""
+    return KVCacheConfig(num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=list(groups),
+                         kv_cache_layout="LBHNC")
+
+
+class ConnectorTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.folder = tempfile.TemporaryDirectory()
+        Path(cls.folder.name, "config.json").write_text(CONFIG)
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.folder.cleanup()
+
+    def config(self, algorithm: str = "sha256_cbor", policy: str = "recompute",
+               **options: Any) -> Any:
+        """vLLM's configuration, as its command line makes it."""
+        return EngineArgs(
+            model=self.folder.name,
+            skip_tokenizer_init=True,
+            block_size=BLOCK_TOKENS,
+            prefix_caching_hash_algo=algorithm,
+            kv_transfer_config={
+                "kv_connector": "MoonpoolConnector",
+                "kv_connector_module_path": "moonpool.vllm.connector",
+                "kv_role": "kv_both",
+                "kv_load_failure_policy": policy,
+                "kv_connector_extra_config": {"masters": "127.0.0.1:1", **options},
+            },
+        ).create_engine_config()
+
+    def make(self, role: str = "SCHEDULER", cache: Any = None, **config: Any) -> Any:
+        """A connector; nothing is reached for before the first lookup."""
+        made = connector.MoonpoolConnector(
+            self.config(**config), KVConnectorRole[role],
+            cache or cache_of(group(full(), "a", "b")))
+        self.addCleanup(made.shutdown)
+        return made
+
+    def test_what_cannot_work_is_refused_with_the_way_out(self) -> None:
+        window = SlidingWindowSpec(block_size=BLOCK_TOKENS, num_kv_heads=HEADS,
+                                   head_size=HEAD_SIZE, dtype=torch.bfloat16, sliding_window=64)
+        hybrid = cache_of(group(full(), "a"), group(window, "b"))
+        wrong: list[tuple[str, dict[str, Any]]] = [
+            ("--prefix-caching-hash-algo sha256_cbor", {"algorithm": "sha256"}),
+            ('"kv_load_failure_policy": "recompute"', {"policy": "fail"}),
+            ("use the tier", {"cache": hybrid}),
+            ("did you mean 'replicas'", {"replica": 2}),
+        ]
+        for message, arguments in wrong:
+            with self.subTest(message), self.assertRaises(ValueError) as raised:
+                self.make(**arguments)
+            self.assertIn(message, str(raised.exception))
+        self.make(algorithm="sha256", allow_private_hashes=True)
+
+    def test_a_random_root_needs_a_seed(self) -> None:
+        try:
+            import xxhash  # noqa: F401
+        except ImportError:
+            self.skipTest("this vLLM has no xxhash")
+        with mock.patch.dict(os.environ):
+            os.environ.pop("PYTHONHASHSEED", None)
+            with self.assertRaisesRegex(ValueError, "PYTHONHASHSEED"):
+                self.make(algorithm="xxhash_cbor")
+            os.environ["PYTHONHASHSEED"] = "0"
+            self.make(algorithm="xxhash_cbor")
+
+    def test_scheduler_and_workers_meet_and_others_do_not(self) -> None:
+        def namespace(**config: Any) -> str:
+            made = self.config(**config)
+            options = connector.Options.parse(made.kv_transfer_config.kv_connector_extra_config)
+            cache = cache_of(group(full(), "a", "b"))
+            return connector.layout_of(made, cache, options).namespace(options.namespace)
+
+        same = namespace()
+        self.assertEqual(namespace(), same)
+        self.assertTrue(namespace(model="org/Llama 3").startswith("vllm/Llama-3."))
+        others = {namespace(model="x"), namespace(revision="2"), namespace(flavor="y"),
+                  namespace(algorithm="sha256", allow_private_hashes=True), same}
+        with mock.patch.dict(os.environ, {"PYTHONHASHSEED": "7"}):
+            others.add(namespace())
+        self.assertEqual(len(others), 6)
+
+    def test_blocks_of_any_memory_order(self) -> None:
+        blocks, content = 8, 2 * HEAD_SIZE
+        shape = (2, blocks, HEADS, BLOCK_TOKENS, content)  # layer, block, head, token, content
+        page = HEADS * BLOCK_TOKENS * content * 2
+        cache = cache_of(group(full(), "a", "b"), blocks=blocks)
+        for order, pieces in {(0, 1, 2, 3, 4): 2, (1, 0, 2, 3, 4): 1, (0, 2, 1, 3, 4): 2 * HEADS,
+                              (1, 0, 3, 2, 4): 1}.items():
+            memory = torch.arange(2 * blocks * page // 2).to(torch.int16).view(torch.bfloat16)
+            view = memory.view([shape[dim] for dim in order])
+            view = view.permute([order.index(dim) for dim in range(5)])
+            layers = connector.layers_of({"a": view[0], "b": view[1]}, cache)
+            made = connector.HostBlocks(layers, connector._memory_at)
+            with self.subTest(order):
+                self.assertEqual((made.block_bytes, made.pieces_per_block), (2 * page, pieces))
+                seen = b"".join(bytes(memoryview(piece)) for piece in made.buffers(3))
+                want = torch.cat([view[layer, 3].flatten() for layer in range(2)])
+                self.assertEqual(
+                    Counter(memoryview(seen).cast("H")),
+                    Counter(want.view(torch.int16).numpy().view("uint16").tolist()))
+
+    def test_kernel_blocks_and_layers_that_share(self) -> None:
+        cache = cache_of(group(full(), "a", "shared"), blocks=4)
+        tensor = torch.zeros(8, HEADS, BLOCK_TOKENS // 2, 2 * HEAD_SIZE, dtype=torch.bfloat16)
+        (layer,) = connector.layers_of({"a": tensor}, cache)
+        self.assertEqual(layer.block_stride, 2 * tensor[0].numel() * 2)
+        self.assertEqual(layer.runs, ((0, layer.block_stride),))
+
+    def test_reports_of_ranks_add_up(self) -> None:
+        report = connector.StepReport(Counter({1: 1}), {"r"}).aggregate(
+            connector.StepReport(Counter({1: 1, 2: 1}), set()))
+        self.assertEqual((report.saved, report.lost), (Counter({1: 2, 2: 1}), {"r"}))
+
+    def test_a_step_goes_on_when_there_is_no_pool(self) -> None:
+        made = self.make()
+        request = SimpleNamespace(request_id="r", num_tokens=100, num_prompt_tokens=100,
+                                  num_computed_tokens=0, block_hashes=[b"0", b"1", b"2"])
+        self.assertEqual(made.get_num_new_matched_tokens(request, 0), (None, False))
+        made._lookups.close()  # runs the lookup
+        self.assertEqual(made.get_num_new_matched_tokens(request, 0), (0, False))
+        self.assertIs(made.reset_cache(), False)
+        self.assertEqual(made.request_finished_all_groups(request, ([],)), (False, None))
+
+
+if __name__ == "__main__":
+    unittest.main()
