@@ -71,17 +71,6 @@ class Hostile(WithPool):
         self.assertLess(storage.batch_exists(fixture.hashes(8, "prompt 0")), 8)
         self.assertEqual(storage.counts().get("dropped", 0), 0)
 
-    def test_what_a_query_found_is_held_for_the_read(self):
-        host = fixture.mha_pool("page_first", heads=8, head_dim=128, layers=16, page=64, tokens=512)
-        storage = self.storage(host)
-        source = pages(host, 4)
-        found = fixture.hashes(4, "found")
-        storage.batch_set_v1(found, source)
-        self.assertEqual(storage.batch_exists(found), 4)
-        for prompt in range(8):
-            storage.batch_set_v1(fixture.hashes(4, f"prompt {prompt}"), source)
-        self.assertEqual(storage.batch_get_v1(found, pages(host, 4)), [True] * 4)
-
     def test_nothing_is_called_before_attach_and_after_close(self):
         host = fixture.mha_pool("page_first")
         storage = self.storage(host, attach=False)

@@ -51,6 +51,7 @@ class FakeClient:
         return self._answer(keys, timeout)
 
     def match_prefix(self, keys, *, hold, timeout):
+        self.held = hold
         return self._answer(keys, timeout)
 
     def close(self):
@@ -222,10 +223,11 @@ def test_large_objects_go_one_by_one():
 
 def test_a_query_counts_what_is_there_from_the_front():
     clock, client = Clock(), FakeClient()
-    io = pool_io(client, clock)
+    io = pool_io(client, clock, hold=7.0)
     client.answers = [SimpleNamespace(matched=2, miss=error("NOT_FOUND", "EVICTED"))]
     assert io.match(["a", "b", "c"], io.query_deadline()) == 2
     assert io.counts()["query_evicted"] == 1
+    assert client.held == 7.0
 
 
 def test_a_client_that_comes_late_is_taken_and_one_that_is_refused_is_not_asked_again():
