@@ -16,6 +16,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 30.0
@@ -53,8 +54,12 @@ class Daemon:
         self._lines.put(None)
 
     def _wait_for(self, ready: str) -> re.Match[str]:
+        deadline = time.monotonic() + READY_SECONDS
         try:
-            while (line := self._lines.get(timeout=READY_SECONDS)) is not None:
+            while True:
+                line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+                if line is None:
+                    break
                 if found := re.search(ready, line):
                     return found
         except queue.Empty:

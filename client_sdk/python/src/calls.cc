@@ -47,11 +47,6 @@ PutOptions PutOf(const Arguments& arguments, size_t replicas) {
           .wait_for_writer = arguments.Bool(replicas + 3, false)};
 }
 
-py::sequence SequenceOf(py::handle object, const char* of) {
-  RequireSequence(object, of);
-  return py::reinterpret_borrow<py::sequence>(object);
-}
-
 void RequireAsMany(const char* what, size_t count, size_t keys) {
   if (count == keys) return;
   RaiseInvalid(absl::StrCat(keys, " keys, but ", count, " ", what));
@@ -96,12 +91,12 @@ constexpr Parameters<9> kPutMany = {{"keys", "values", "parents", "replicas", "m
 py::object PutMany(const PyClient& client, const Arguments& arguments) {
   BorrowedBuffers buffers;
   std::vector<std::string> keys = KeysOf(arguments[0]);
-  const py::sequence values = SequenceOf(arguments[1], "values");
+  const Items values(arguments[1], "values");
   RequireAsMany("values", values.size(), keys.size());
   std::vector<PutItem> items(keys.size());
   for (size_t i = 0; i < items.size(); ++i) {
     items[i].key = std::move(keys[i]);
-    items[i].value = buffers.Readable(py::object(values[i]));
+    items[i].value = buffers.Readable(values[i]);
   }
   if (arguments[2]) {
     std::vector<std::string> parents = KeysOf(arguments[2]);
@@ -136,12 +131,12 @@ constexpr Parameters<5> kGetIntoMany = {{"keys", "targets", "verify", "timeout",
 py::object GetIntoMany(const PyClient& client, const Arguments& arguments) {
   BorrowedBuffers buffers;
   std::vector<std::string> keys = KeysOf(arguments[0]);
-  const py::sequence targets = SequenceOf(arguments[1], "targets");
+  const Items targets(arguments[1], "targets");
   RequireAsMany("targets", targets.size(), keys.size());
   std::vector<GetItem> items(keys.size());
   for (size_t i = 0; i < items.size(); ++i) {
     items[i].key = std::move(keys[i]);
-    items[i].into = buffers.Writable(py::object(targets[i]));
+    items[i].into = buffers.Writable(targets[i]);
   }
   return Each(client.GetInto(items, GetOf(arguments, 2)), BytesRead);
 }

@@ -113,9 +113,12 @@ inline constexpr const char* kRemoveMany =
     "remove_many($self, keys, *, timeout=None, cancel=None)\n--\n\n"
     "remove() of many: each entry is True, False or the error.";
 
-inline constexpr const char* kStats = "Counters since the client was made, by name.";
+inline constexpr const char* kStats =
+    "stats($self)\n--\n\n"
+    "Counters since the client was made, by name.";
 
 inline constexpr const char* kClose =
+    "close($self)\n--\n\n"
     "Lets go of connections. Calls under way on other threads end as they would have; later ones "
     "raise FailedPrecondition. Again: nothing.";
 
