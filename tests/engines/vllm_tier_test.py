@@ -84,7 +84,8 @@ class TierCoreTest(PoolCase):
     @contextmanager
     def core(self, view: memoryview) -> Iterator[TierCore]:
         options = Options.parse({"masters": self.dev.master, "slice_bytes": 4 * ROW_BYTES})
-        pool = Pool(connector(self.namespace, "test", options), options, log=self.lines.append)
+        log = self.lines.append
+        pool = Pool(connector(self.namespace, "test", options, log), options, log=log)
         core = TierCore(view, pool, options)
         try:
             yield core
@@ -150,7 +151,8 @@ class TierCoreTest(PoolCase):
 
     def test_a_pool_that_is_not_there_is_a_miss(self) -> None:
         options = Options.parse({"masters": "127.0.0.1:1"})
-        pool = Pool(connector("x", "", options), options, log=self.lines.append)
+        log = self.lines.append
+        pool = Pool(connector("x", "", options, log), options, log=log)
         view = rows_of()
         core = TierCore(view, pool, options)
         self.assertEqual(self.look(core, [key_of(1)]), [False])

@@ -205,6 +205,19 @@ class PoolTest(unittest.TestCase):
         self.assertFalse(bench.pool.away)
         self.assertEqual(bench.lines, [])
 
+    def test_lookups_that_work_do_not_excuse_loads_that_do_not(self) -> None:
+        bench = Bench()
+        bench.fake.objects["a"] = b"x"
+        for pause in (1.0, 2.0, 4.0):
+            self.assertEqual(bench.pool.exists(["a"]), [True])
+            bench.fake.down = DOWN
+            self.assertEqual(bench.pool.load(["a"], [bytearray(1)], [1]), [False])
+            bench.fake.down = None
+            bench.now += pause - 0.5
+            self.assertTrue(bench.pool.away)
+            bench.now += 0.5
+            self.assertFalse(bench.pool.away)
+
     def test_an_object_of_another_size_is_not_taken(self) -> None:
         bench = Bench()
         bench.fake.objects["a"] = b"x"

@@ -87,10 +87,12 @@ class _BlockPoolPins:
         self.pool: BlockPool | None = None
 
     def pin(self, blocks: Sequence[int]) -> None:
+        """One more user of each block."""
         assert self.pool is not None
         self.pool.touch([self.pool.blocks[block] for block in blocks])
 
     def unpin(self, blocks: Sequence[int]) -> None:
+        """One user less; the blocks of a chain's end are given away first."""
         assert self.pool is not None
         self.pool.free_blocks([self.pool.blocks[block] for block in reversed(blocks)])
 
@@ -152,7 +154,8 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
         namespace = layout.namespace(options.namespace)
         fingerprint = moonpool.fingerprint(**layout.fingerprint_fields())
         self._options = options
-        self._pool = Pool(connector(namespace, fingerprint, options), options, log=engine.warn)
+        connect = connector(namespace, fingerprint, options, engine.warn)
+        self._pool = Pool(connect, options, log=engine.warn)
         self._pins = _BlockPoolPins()
         self._mover: Mover | None = None
         self._ended = Ended()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import moonpool
@@ -47,7 +47,9 @@ class Pool:
     ) -> None:
         self._connect = connect
         self._options = options
-        self._breaker = Breaker(clock, options.backoff, options.max_backoff)
+        # One for each kind of call: where a node hangs, lookups work and loads do not.
+        self._breakers = {what: Breaker(clock, options.backoff, options.max_backoff)
+                          for what in ("look up", "load", "store")}
         self._quiet = Quiet(log, clock)
         self._lock = threading.Lock()
         self._client: Any = None
@@ -57,32 +59,34 @@ class Pool:
     @property
     def away(self) -> bool:
         """True while calls would be in vain: they fail at once then, and need not be made."""
-        return self._closed or self._breaker.open
+        return self._closed or any(breaker.open for breaker in self._breakers.values())
 
     def exists(self, keys: Sequence[str]) -> list[bool]:
         """Which of the keys can be read now."""
         found: list[bool] = []
-        for at in range(0, len(keys), _MAX_KEYS):
-            part = keys[at : at + _MAX_KEYS]
-            results = self._call(
-                "look up", lambda client, part=part: client.exists_many(
-                    part, timeout=self._options.lookup_timeout, cancel=self._cancel),
-            )
+        for part in _parts(keys):
+
+            def run(client: Any, part: Sequence[str] = part) -> Any:
+                return client.exists_many(part, timeout=self._options.lookup_timeout,
+                                          cancel=self._cancel)
+
+            results = self._call("look up", run)
             found += [r is True for r in results] if results else [False] * len(part)
         return found
 
     def match(self, keys: Sequence[str]) -> int:
         """How many keys of a chain can be read now, from the first one on without a gap."""
         matched = 0
-        for at in range(0, len(keys), _MAX_KEYS):
-            part = keys[at : at + _MAX_KEYS]
-            result = self._call(
-                "look up", lambda client, part=part: client.match_prefix(
-                    part, hold=self._options.hold, timeout=self._options.lookup_timeout,
-                    cancel=self._cancel),
-            )
-            matched += result.matched if result else 0
-            if matched < at + len(part):
+        for part in _parts(keys):
+
+            def run(client: Any, part: Sequence[str] = part) -> Any:
+                return client.match_prefix(part, hold=self._options.hold, cancel=self._cancel,
+                                           timeout=self._options.lookup_timeout)
+
+            result = self._call("look up", run)
+            of_part = result.matched if result else 0
+            matched += of_part
+            if of_part < len(part):
                 break
         return matched
 
@@ -91,10 +95,12 @@ class Pool:
 
         A target whose entry is False may hold anything.
         """
-        results = self._call(
-            "load", lambda client: client.get_into_many(
-                keys, targets, timeout=self._options.timeout, cancel=self._cancel),
-        )
+
+        def run(client: Any) -> Any:
+            return client.get_into_many(keys, targets, timeout=self._options.timeout,
+                                        cancel=self._cancel)
+
+        results = self._call("load", run)
         if not results:
             return [False] * len(keys)
         loaded = [not isinstance(r, Exception) and r == n for r, n in zip(results, sizes)]
@@ -108,11 +114,13 @@ class Pool:
         self, keys: Sequence[str], values: Sequence[Any], parents: Sequence[str]
     ) -> list[bool]:
         """Stores what is not there yet; True where the object is in the pool, or will be."""
-        results = self._call(
-            "store", lambda client: client.put_many(
+
+        def run(client: Any) -> Any:
+            return client.put_many(
                 keys, values, parents=parents, replicas=self._options.replicas, min_replicas=1,
-                wait_for_space=False, timeout=self._options.timeout, cancel=self._cancel),
-        )
+                wait_for_space=False, timeout=self._options.timeout, cancel=self._cancel)
+
+        results = self._call("store", run)
         if not results:
             return [False] * len(keys)
         return [not isinstance(r, Exception) or _kind(r) in _WRITTEN_ELSEWHERE for r in results]
@@ -138,7 +146,7 @@ class Pool:
         errors = [r for r in result if isinstance(r, Exception)] if type(result) is list else []
         for error in errors:
             self._note(what, error, whole=len(errors) == len(result))
-        if (not errors or len(errors) < len(result)) and self._breaker.worked():
+        if (not errors or len(errors) < len(result)) and self._breakers[what].worked():
             self._quiet.say("back", "moonpool: the pool is back")
         return result
 
@@ -156,7 +164,7 @@ class Pool:
         if self._closed or kind in ("NOT_FOUND", *_WRITTEN_ELSEWHERE):
             return
         if kind in _OUTAGES or not isinstance(error, moonpool.MoonpoolError):
-            pause = self._breaker.failed() if whole else 0.0
+            pause = self._breakers[what].failed() if whole else 0.0
             how_long = f" for {pause:.0f} s" if pause else ""
             self._quiet.say(kind, f"moonpool: cannot {what}: {error}. The engine goes on without "
                                   f"the pool{how_long}")
@@ -165,8 +173,14 @@ class Pool:
                                   "look at `moonpool status` for what fills it")
         else:
             if whole and kind in ("FAILED_PRECONDITION", "INVALID_ARGUMENT"):
-                self._breaker.failed()
+                self._breakers[what].failed()
             self._quiet.say(kind, f"moonpool: cannot {what}: {error}")
+
+
+def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The keys in lists that one call takes."""
+    for at in range(0, len(keys), _MAX_KEYS):
+        yield keys[at : at + _MAX_KEYS]
 
 
 def _kind(error: Exception) -> str:
@@ -177,7 +191,9 @@ def _kind(error: Exception) -> str:
     return getattr(error, "code", "") or type(error).__name__
 
 
-def connector(namespace: str, fingerprint: str, options: Options) -> Callable[[], Any]:
+def connector(
+    namespace: str, fingerprint: str, options: Options, log: Callable[[str], None]
+) -> Callable[[], Any]:
     """What makes the client for a Pool: it does not wait for a master that is away."""
 
     def connect() -> Any:
@@ -190,6 +206,7 @@ def connector(namespace: str, fingerprint: str, options: Options) -> Callable[[]
             timeout=options.timeout,
             wait_for_master=False,
             tcp_streams=options.tcp_streams,
+            on_warning=lambda line: log(f"moonpool: {line}"),
         )
 
     return connect

@@ -107,7 +107,7 @@ class MoonpoolTier(SecondaryTierManager):
         namespace = layout.namespace(self._options.namespace)
         engine.logger.info("moonpool: tier in namespace %s", namespace)
         fingerprint = moonpool.fingerprint(**layout.fingerprint_fields())
-        return connector(namespace, fingerprint, self._options)()
+        return connector(namespace, fingerprint, self._options, engine.warn)()
 
     def _check_hashes(self, algorithm: str) -> None:
         self._hashes_checked = True
