@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import unittest
 from collections import Counter
-from collections.abc import Mapping
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -23,13 +20,17 @@ try:
     import torch
     from moonpool.vllm import connector
     from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
-    from vllm.engine.arg_utils import EngineArgs
     from vllm.v1.core.block_pool import BlockPool
-    from vllm.v1.kv_cache_interface import (
-        FullAttentionSpec,
-        KVCacheConfig,
-        KVCacheGroupSpec,
-        SlidingWindowSpec,
+    from vllm.v1.kv_cache_interface import SlidingWindowSpec
+    from vllm_fixture import (
+        BLOCK_TOKENS,
+        HEAD_SIZE,
+        HEADS,
+        cache_of,
+        config_of,
+        full,
+        group,
+        model_folder,
     )
 except ImportError as missing:
     if __name__ == "__main__":
@@ -37,56 +38,15 @@ except ImportError as missing:
         sys.exit(77)
     raise unittest.SkipTest(str(missing)) from missing
 
-BLOCK_TOKENS, HEADS, HEAD_SIZE = 32, 2, 32
-CONFIG = """{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64,
-"intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
-"num_key_value_heads": 2, "vocab_size": 128, "max_position_embeddings": 512,
-"torch_dtype": "bfloat16"}"""
-
-
-def group(spec: Any, *layers: str) -> Any:
-    """A cache group of vLLM."""
-    return KVCacheGroupSpec(list(layers), spec)
-
-
-def full(**changes: Any) -> Any:
-    """A layer that attends to the whole prompt."""
-    return FullAttentionSpec(block_size=BLOCK_TOKENS, num_kv_heads=HEADS, head_size=HEAD_SIZE,
-                             dtype=torch.bfloat16, **changes)
-
-
-def cache_of(*groups: Any, blocks: int = 8) -> Any:
-    """What vLLM tells of the KV cache."""
-    return KVCacheConfig(num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=list(groups),
-                         kv_cache_layout="LBHNC")
-
 
 class ConnectorTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
-        cls.folder = tempfile.TemporaryDirectory()
-        Path(cls.folder.name, "config.json").write_text(CONFIG)
+        cls.folder = cls.enterClassContext(model_folder())
 
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.folder.cleanup()
-
-    def config(self, algorithm: str = "sha256_cbor", policy: str = "recompute",
-               arguments: Mapping[str, Any] = {}, **options: Any) -> Any:
+    def config(self, **config: Any) -> Any:
         """vLLM's configuration, as its command line makes it."""
-        return EngineArgs(
-            **{"model": self.folder.name, **arguments},
-            skip_tokenizer_init=True,
-            block_size=BLOCK_TOKENS,
-            prefix_caching_hash_algo=algorithm,
-            kv_transfer_config={
-                "kv_connector": "MoonpoolConnector",
-                "kv_connector_module_path": "moonpool.vllm.connector",
-                "kv_role": "kv_both",
-                "kv_load_failure_policy": policy,
-                "kv_connector_extra_config": {"masters": "127.0.0.1:1", **options},
-            },
-        ).create_engine_config()
+        return config_of(self.folder, **config)
 
     def make(self, role: str = "SCHEDULER", cache: Any = None, **config: Any) -> Any:
         """A connector; nothing is reached for before the first lookup."""
@@ -146,10 +106,9 @@ class ConnectorTest(unittest.TestCase):
         with mock.patch.object(connector, "vllm_version", "0.32.1"):
             others.add(namespace())
         self.assertEqual(len(others), 12)
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder, "config.json").write_text(CONFIG)
-            moved = namespace(model="x", arguments={"model": folder})
-        self.assertEqual(moved, namespace(model="x"))
+        here = namespace(model="x")
+        with model_folder() as self.folder:
+            self.assertEqual(namespace(model="x"), here)
 
     def test_blocks_of_any_memory_order(self) -> None:
         blocks, content = 8, 2 * HEAD_SIZE

@@ -96,10 +96,15 @@ class Engine:
         return {}
 
     def reset(self) -> dict[str, Any]:
-        """Empties the engine's own caches: blocks, and the host memory of the tiers."""
-        if not self._llm.reset_prefix_cache(reset_connector=self._mode == "tier"):
-            raise RuntimeError("vLLM did not reset its prefix cache")
-        return {}
+        """Empties the engine's own caches: blocks, and the host memory of the tiers.
+
+        vLLM refuses while a step that it runs ahead still has blocks; another one ends that.
+        """
+        for _ in range(100):
+            if self._llm.reset_prefix_cache(reset_connector=self._mode == "tier"):
+                return {}
+            self.generate([[5, 6, 7]], 1)
+        raise RuntimeError("vLLM did not reset its prefix cache")
 
     def new_weights(self) -> dict[str, Any]:
         """What vLLM does around a change of weights, with a request and saves under way."""
