@@ -143,17 +143,23 @@ class Pool:
                 for outcome in outcomes]
 
     def remove_where(self, pattern: re.Pattern[str] | None) -> int:
-        """How many keys were removed, of those in which the pattern is found; None: of all."""
+        """How many keys were removed, of those in which the pattern is found; None: of all.
+
+        The number of an error when one may be left that was there all the time.
+        """
         removed = 0
         after = ""
         while True:
             try:
                 page = self._client.list_keys(limit=_PAGE_KEYS, after=after)
             except moonpool.MoonpoolError as error:
-                self._complaints.note("list_keys", error)
-                return removed or code_of(error)
-            keys = [key for key in page.keys if pattern is None or pattern.search(_text(key))]
-            removed += self.remove(keys).count(0)
+                return self._number("list_keys", error, int)
+            codes = self.remove([key for key in page.keys
+                                 if pattern is None or pattern.search(_text(key))])
+            removed += codes.count(0)
+            left = [code for code in codes if code not in (0, ErrorCode.OBJECT_NOT_FOUND)]
+            if left:
+                return left[0]
             after = page.next
             if not after:
                 return removed
