@@ -1,5 +1,7 @@
 // What a client in C can do, in front of a local pool.
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,7 +19,23 @@ using ::testing::StartsWith;
 
 class CClientTest : public CFixture {
  protected:
+  // The master's threads are in it until they have gone, which may be after the test.
+  struct HeldCalls {
+    absl::Notification first_has_come, go;
+    std::once_flag once;
+  };
+
   CClientTest() { Connect(); }
+
+  // From now on the master answers nothing until it may go.
+  std::shared_ptr<HeldCalls> HoldCalls() {
+    auto held = std::make_shared<HeldCalls>();
+    master_.fake().on_call = [held](absl::string_view) {
+      std::call_once(held->once, [&] { held->first_has_come.Notify(); });
+      held->go.WaitForNotification();
+    };
+    return held;
+  }
 };
 
 TEST_F(CClientTest, PutsAndGets) {
@@ -189,11 +207,7 @@ TEST_F(CClientTest, ListsKeys) {
 }
 
 TEST_F(CClientTest, CallsEndWhenTheyAreCancelled) {
-  absl::Notification is_running, go;
-  master_.fake().on_call = [&](absl::string_view) {
-    is_running.Notify();
-    go.WaitForNotification();
-  };
+  const std::shared_ptr<HeldCalls> held = HoldCalls();
   moonpool_cancel* cancel = nullptr;
   ASSERT_EQ(moonpool_cancel_create(&cancel), MOONPOOL_OK);
   const moonpool_call_options options = {
@@ -202,18 +216,17 @@ TEST_F(CClientTest, CallsEndWhenTheyAreCancelled) {
   moonpool_result result = {};
   std::thread caller(
       [&] { EXPECT_EQ(moonpool_exists(client_, &key, 1, &options, &result, nullptr), 0); });
-  is_running.WaitForNotification();
+  held->first_has_come.WaitForNotification();
   EXPECT_EQ(moonpool_cancel_calls(cancel), MOONPOOL_OK);
   moonpool_cancel_destroy(cancel);  // the call may still run
   caller.join();
   EXPECT_EQ(result.code, MOONPOOL_CANCELLED);
   EXPECT_EQ(result.reason, MOONPOOL_REASON_CANCELLED_BY_CALLER);
-  go.Notify();
+  held->go.Notify();
 }
 
 TEST_F(CClientTest, CallsEndByTheirOwnTimeout) {
-  absl::Notification go;
-  master_.fake().on_call = [&](absl::string_view) { go.WaitForNotification(); };
+  const std::shared_ptr<HeldCalls> held = HoldCalls();
   const moonpool_get_options options = {.struct_size = sizeof(options),
                                         .timeout_ms = 50,
                                         .cancel = nullptr,
@@ -222,7 +235,7 @@ TEST_F(CClientTest, CallsEndByTheirOwnTimeout) {
   char byte;
   EXPECT_EQ(moonpool_get(client_, moonpool_text("k"), &byte, 1, &options, nullptr),
             MOONPOOL_DEADLINE_EXCEEDED);
-  go.Notify();
+  held->go.Notify();
 }
 
 TEST_F(CClientTest, WarnsThroughTheCallersFunction) {
