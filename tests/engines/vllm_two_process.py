@@ -138,7 +138,8 @@ def share(bench: Bench, mode: str, plain: Child) -> None:
     """One integration: cold, a second engine, a restarted one, and a node that is killed."""
     shared = bench.prefix - bench.prefix % 128
     expected = plain.generate(bench.prompts)["tokens"]
-    with Master() as master, Node(master.address, "node-0", dram="1GiB") as node:
+    name = f"vllm-{os.getpid()}"  # two runs on one host must not meet
+    with Master() as master, Node(master.address, name, dram="1GiB") as node:
         with moonpool.Client(master.address) as client:
             client.put("ready", b"")  # waits until the node has registered
         with bench.engine(f"{mode}-a", mode, master.address) as first:
