@@ -7,6 +7,7 @@ import unittest
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 from moonpool.vllm import layout
 from moonpool.vllm.blocks import HostBlocks, Layer, dense_runs
@@ -298,6 +299,11 @@ class MoverTest(unittest.TestCase):
                          ({"r"}, {4}, {"r"}))
         self.assertEqual(other_memory[12:16] + other_memory[32:36], bytes(memory[4:8]
                          + memory[24:28]))
+
+    def test_what_is_cut_off_has_ended(self) -> None:
+        transfers = mock.Mock()
+        Mover(HostBlocks([], self.fail), transfers, "t0p0").cut_off()
+        self.assertEqual(transfers.method_calls, [mock.call.cut_off(), mock.call.drain()])
 
     def test_calls_get_plain_lists(self) -> None:
         from moonpool.vllm.planner import Load, Save

@@ -12,7 +12,7 @@ import moonpool
 from fake_client import FakePool
 from moonpool.vllm.health import Breaker, Quiet
 from moonpool.vllm.lookups import ExistsTable, MatchTable
-from moonpool.vllm.pool import Pool
+from moonpool.vllm.pool import Limits, Pool
 from moonpool.vllm.transfers import Transfers, cut
 from moonpool.vllm.workers import Workers
 from vllm_bench import DOWN, OPTIONS, AtOnce, Bench
@@ -254,10 +254,15 @@ class PoolTest(unittest.TestCase):
         bench = Bench()
         going, go = threading.Event(), threading.Event()
         bench.fake.connecting = lambda: (going.set(), go.wait(10))
-        callers = [threading.Thread(target=bench.pool.match, args=(["a"],)) for _ in range(2)]
+        callers = [threading.Thread(target=bench.pool.match, args=(["a"],))]
         callers[0].start()
         going.wait(10)
+        waits = threading.Event()
+        limits = Limits(bench.now, 1000.0)
+        bench.on_clock = waits.set  # read last before it waits, under the lock that close() takes
+        callers.append(threading.Thread(target=bench.pool.match, args=(["a"], limits)))
         callers[1].start()
+        waits.wait(10)
         bench.pool.close()
         callers[1].join(10)
         self.assertFalse(callers[1].is_alive(), "a caller that waited is let go")

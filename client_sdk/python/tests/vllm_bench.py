@@ -44,5 +44,10 @@ class Bench:
         self.fake = FakePool()
         self.now = 100.0
         self.lines: list[str] = []
-        self.pool = Pool(self.fake.connect, OPTIONS, log=self.lines.append,
-                         clock=lambda: self.now)
+        self.on_clock: Callable[[], object] = lambda: None  # whenever the pool reads the clock
+        self.pool = Pool(self.fake.connect, OPTIONS, log=self.lines.append, clock=self.clock)
+
+    def clock(self) -> float:
+        """What the pool goes by."""
+        self.on_clock()
+        return self.now
