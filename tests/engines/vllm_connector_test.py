@@ -110,6 +110,20 @@ class ConnectorTest(unittest.TestCase):
         with model_folder() as self.folder:
             self.assertEqual(namespace(model="x"), here)
 
+    def test_workers_go_where_the_scheduler_says(self) -> None:
+        scheduler, worker = self.make(), self.make("WORKER")
+        worker._vllm_config.model_config.hf_config.changed_by_loading = True
+        work = scheduler.build_connector_meta(
+            SimpleNamespace(num_scheduled_tokens={}, kv_connector_block_state=None))
+        worker.bind_connector_metadata(work)
+        worker._work()
+        made = []
+        with mock.patch.object(connector, "connector", lambda *to: lambda: made.append(to[:2])):
+            scheduler._connect()
+            worker._connect()
+        self.assertEqual(made[0], made[1])
+        self.assertTrue(made[0][0].startswith("vllm/"), made)
+
     def test_blocks_of_any_memory_order(self) -> None:
         blocks, content = 8, 2 * HEAD_SIZE
         shape = (2, blocks, HEADS, BLOCK_TOKENS, content)  # layer, block, head, token, content

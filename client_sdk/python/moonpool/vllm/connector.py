@@ -65,11 +65,14 @@ class StepWork(KVConnectorMetadata):
     """From the scheduler to the workers: what a step is to load and to save.
 
     cut_off: end the saves of earlier steps before this one writes; their blocks may be others' now.
+    space: namespace and fingerprint. The scheduler says it, as what a worker knows of the model may
+    have been changed by loading it.
     """
 
     loads: list[Load] = field(default_factory=list)
     saves: list[Save] = field(default_factory=list)
     cut_off: bool = False
+    space: tuple[str, str] = ("", "")
 
 
 @dataclass
@@ -105,7 +108,7 @@ class _BlockPoolPins:
             used = pool.num_gpu_blocks - pool.get_num_free_blocks() - 1  # one is never given away
             if used == sum(pool.blocks[b].ref_cnt == n for b, n in self._count.items()):
                 let_go()
-            return reset()
+            return bool(reset())
 
         pool.reset_prefix_cache = reset_prefix_cache  # type: ignore[method-assign]
 
@@ -139,7 +142,7 @@ def check_supported(config: VllmConfig, cache: KVCacheConfig) -> None:
 
 
 def layout_of(config: VllmConfig, cache: KVCacheConfig, options: Options) -> Layout:
-    """Everything that decides on the bytes of a block; scheduler and workers get the same."""
+    """Everything that decides on the bytes of a block, as the scheduler knows it."""
     model, kept = config.model_config, config.cache_config
     block_tokens, hash_tokens = resolve_kv_cache_block_sizes(cache, config)
     stages = config.parallel_config.pipeline_parallel_size
@@ -156,7 +159,7 @@ def layout_of(config: VllmConfig, cache: KVCacheConfig, options: Options) -> Lay
         "block_tokens": block_tokens,
         "hash_tokens": hash_tokens,
         "layout": cache.kv_cache_layout,
-        # The scheduler does not know the layers of all stages, and must name what workers name.
+        # The scheduler does not know the layers of the last stage, to which a draft's belong.
         "layers": (cache.kv_cache_groups[0].layer_names if stages == 1
                    else engine.draft_name(config)),
         "replicas_of_shard": cache.kv_tp_replicas,
@@ -178,16 +181,16 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
         algorithm = vllm_config.cache_config.prefix_caching_hash_algo
         check_hashes(algorithm, root_known=engine.root_is_known(algorithm),
                      allow_private=options.allow_private_hashes)
-        layout = layout_of(vllm_config, kv_cache_config, options)
-        namespace = layout.namespace(options.namespace)
-        fingerprint = moonpool.fingerprint(**layout.fingerprint_fields())
         self._options = options
-        connect = connector(namespace, fingerprint, options, engine.warn)
-        self._pool = Pool(connect, options, log=engine.warn)
+        self._space = StepWork().space
+        self._pool = Pool(self._connect, options, log=engine.warn)
         self._pins = _BlockPoolPins()
         self._mover: Mover | None = None
         self._ended = Ended()
         if role == KVConnectorRole.SCHEDULER:
+            layout = layout_of(vllm_config, kv_cache_config, options)
+            namespace = layout.namespace(options.namespace)
+            self._space = namespace, moonpool.fingerprint(**layout.fingerprint_fields())
             engine.logger.info("moonpool: connector in namespace %s", namespace)
             if vllm_config.weight_transfer_config is not None:
                 engine.warn("moonpool: this engine gets new weights while it runs. Pause it with "
@@ -196,6 +199,9 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
             self._lookups = Workers("moonpool-lookup", 2, options.queue)
             matches = MatchTable(self._pool, self._lookups)
             self._planner = Planner(self._settings(), matches, self._pins)
+
+    def _connect(self) -> Any:
+        return connector(*self._space, self._options, engine.warn)()
 
     def _settings(self) -> Settings:
         config, cache, transfer = self._vllm_config, self._kv_cache_config, self._kv_transfer_config
@@ -250,7 +256,7 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
             return tables[0] if tables else None
 
         loads, saves = self._planner.plan(scheduler_output.num_scheduled_tokens, table_of)
-        return StepWork(loads, saves, self._planner.take_cut_off())
+        return StepWork(loads, saves, self._planner.take_cut_off(), self._space)
 
     def update_connector_output(self, connector_output: KVConnectorOutput) -> None:
         report = connector_output.kv_connector_worker_meta
@@ -347,6 +353,7 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
     def _work(self) -> StepWork:
         work = self._get_connector_metadata()
         assert isinstance(work, StepWork)
+        self._space = work.space  # before the first load or save
         return work
 
     def _moves(self) -> Mover:
