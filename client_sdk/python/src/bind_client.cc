@@ -20,22 +20,6 @@ namespace py = pybind11;
 
 namespace {
 
-py::dict StatsOf(const ClientStats& stats) {
-  py::dict dict;
-  dict["gets"] = stats.gets;
-  dict["hits"] = stats.hits;
-  dict["misses"] = stats.misses;
-  dict["get_bytes"] = stats.get_bytes;
-  dict["puts"] = stats.puts;
-  dict["put_bytes"] = stats.put_bytes;
-  dict["location_cache_hits"] = stats.location_cache_hits;
-  dict["master_calls"] = stats.master_calls;
-  dict["relocated"] = stats.relocated;
-  dict["failovers"] = stats.failovers;
-  dict["checksum_failures"] = stats.checksum_failures;
-  return dict;
-}
-
 // From any thread of the client. Python's object goes with the GIL, or not at all.
 std::function<void(absl::string_view)> WarningsTo(py::object function) {
   const std::shared_ptr<py::object> target(new py::object(std::move(function)),
@@ -98,9 +82,6 @@ void BindClient(py::module_& module) {
              py::arg("wait_for_master"), py::arg("tcp_streams"), py::arg("host_id"),
              py::arg("trusted_uids"), py::arg("location_cache_entries"), py::arg("on_warning"));
   AddCalls(client);
-  client.def(
-      "stats", [](const PyClient& self) { return StatsOf(self.stats()); }, docs::kStats);
-  client.def("close", &PyClient::Close, docs::kClose);
   client.def_property_readonly("closed", &PyClient::is_closed, "True after close().");
   client.def_property_readonly("namespace", &PyClient::name_space);
   client.def_property_readonly(

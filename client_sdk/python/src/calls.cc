@@ -224,6 +224,29 @@ py::object ListKeys(const PyClient& client, const Arguments& arguments) {
   return py::cast(*std::move(page));
 }
 
+constexpr Parameters<0> kNothing = {{}, 0, 0};
+py::object Stats(const PyClient& client, const Arguments&) {
+  const ClientStats stats = client.stats();
+  py::dict dict;
+  dict["gets"] = stats.gets;
+  dict["hits"] = stats.hits;
+  dict["misses"] = stats.misses;
+  dict["get_bytes"] = stats.get_bytes;
+  dict["puts"] = stats.puts;
+  dict["put_bytes"] = stats.put_bytes;
+  dict["location_cache_hits"] = stats.location_cache_hits;
+  dict["master_calls"] = stats.master_calls;
+  dict["relocated"] = stats.relocated;
+  dict["failovers"] = stats.failovers;
+  dict["checksum_failures"] = stats.checksum_failures;
+  return dict;
+}
+
+py::object Close(PyClient& client, const Arguments&) {
+  client.Close();
+  return py::none();
+}
+
 }  // namespace
 
 void AddCalls(py::handle client) {
@@ -243,6 +266,8 @@ void AddCalls(py::handle client) {
   AddMethod<PyClient, ListKeys, kListKeys>(client, "list_keys", docs::kListKeys);
   AddMethod<PyClient, Remove, kRemove>(client, "remove", docs::kRemove);
   AddMethod<PyClient, RemoveMany, kRemoveMany>(client, "remove_many", docs::kRemoveMany);
+  AddMethod<PyClient, Stats, kNothing>(client, "stats", docs::kStats);
+  AddMethod<PyClient, Close, kNothing>(client, "close", docs::kClose);
 }
 
 }  // namespace moonpool::python
