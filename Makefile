@@ -48,7 +48,7 @@ tidy:
 	  $${files:-$$(git diff --name-only --diff-filter=d HEAD~1 -- '*.cc')}
 
 format:
-	@git ls-files '*.cc' '*.h' '*.inc' | xargs -r clang-format -i
+	@git ls-files '*.c' '*.cc' '*.h' '*.inc' | xargs -r clang-format -i
 
 clean:
 	@rm -rf build

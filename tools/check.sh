@@ -14,7 +14,7 @@ build() {
 }
 
 check_format() {
-  git ls-files '*.cc' '*.h' '*.inc' | xargs -r clang-format --dry-run -Werror
+  git ls-files '*.c' '*.cc' '*.h' '*.inc' | xargs -r clang-format --dry-run -Werror
 }
 
 # Shared libraries: something used but not linked fails here and nowhere else. Nothing is compiled

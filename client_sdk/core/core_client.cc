@@ -120,6 +120,11 @@ absl::StatusOr<View> CoreClient::GetView(absl::string_view key, const GetOptions
   return client::GetView(session_, key, Verifies(options), session_.ContextOf(options.call));
 }
 
+std::vector<absl::StatusOr<View>> CoreClient::GetViewMany(absl::Span<const std::string> keys,
+                                                          const GetOptions& options) {
+  return client::GetViewMany(session_, keys, Verifies(options), session_.ContextOf(options.call));
+}
+
 std::vector<absl::Status> CoreClient::Exists(absl::Span<const std::string> keys,
                                              const CallOptions& options) {
   KeyStatuses statuses(keys);

@@ -37,6 +37,8 @@ class CoreClient {
                                               const GetOptions& options);
   absl::StatusOr<std::string> Get(absl::string_view key, const GetOptions& options);
   absl::StatusOr<View> GetView(absl::string_view key, const GetOptions& options);
+  std::vector<absl::StatusOr<View>> GetViewMany(absl::Span<const std::string> keys,
+                                                const GetOptions& options);
   std::vector<absl::Status> Exists(absl::Span<const std::string> keys, const CallOptions& options);
   absl::StatusOr<PrefixMatch> MatchPrefix(absl::Span<const std::string> keys,
                                           const MatchOptions& options);

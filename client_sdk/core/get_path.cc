@@ -179,6 +179,8 @@ void GetCall::TakeLocated(const v1::LocateResponse& response,
 
 void GetCall::SetLocation(Item& item, LocationPtr location) {
   if (allocate_ != nullptr) {
+    // As below.
+    if (!item.is_located && location->size_bytes() > session_.options().get_bytes_max) return;
     if (absl::Status failed = MakeRoom(item, location->size_bytes()); !failed.ok()) {
       return Finish(item, AnnotateKey(failed, item.wanted->key));
     }

@@ -4,9 +4,11 @@
 #include <memory>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "client_sdk/core/get_path.h"
+#include "client_sdk/core/look_path.h"
 #include "common/checksum.h"
 #include "common/error.h"
 #include "common/guard.h"
@@ -186,6 +188,36 @@ absl::StatusOr<View> GetView(Session& session, absl::string_view key, bool verif
   }
   counters.misses.Add();
   return AnnotateKey(MissOfView(failure), key);
+}
+
+std::vector<absl::StatusOr<View>> GetViewMany(Session& session, absl::Span<const std::string> keys,
+                                              bool verify, const CallContext& context) {
+  std::vector<absl::StatusOr<View>> views;
+  views.reserve(keys.size());
+  const absl::Status too_many = CheckBatch(keys.size());
+  std::vector<std::string> unknown;
+  for (const std::string& key : keys) {
+    if (!too_many.ok()) views.push_back(too_many);
+    if (CheckKey(key).ok() && session.locations().Find(key) == nullptr) unknown.push_back(key);
+  }
+  if (!too_many.ok()) return views;
+  // The locations stay behind in the cache.
+  absl::flat_hash_map<absl::string_view, absl::Status> failed;
+  const std::vector<absl::StatusOr<Description>> located = Describe(session, unknown, context);
+  for (size_t i = 0; i < unknown.size(); ++i) {
+    if (!located[i].ok()) failed.emplace(unknown[i], located[i].status());
+  }
+  for (const std::string& key : keys) {
+    const auto failure = failed.find(key);
+    if (failure == failed.end()) {
+      views.push_back(GetView(session, key, verify, context));
+      continue;
+    }
+    session.counters().gets.Add();
+    if (absl::IsNotFound(failure->second)) session.counters().misses.Add();
+    views.push_back(failure->second);
+  }
+  return views;
 }
 
 }  // namespace client

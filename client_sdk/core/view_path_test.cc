@@ -51,6 +51,37 @@ TEST_F(ViewPathTest, CostsNoCallOnceTheLocationIsKnown) {
   EXPECT_EQ(pool_.node("local1").connects, 2);  // the writer's, and the reader's for views
 }
 
+TEST_F(ViewPathTest, ManyCostOneCall) {
+  Store("a", "alpha", {"local1"});
+  Store("b", "beta", {"local2"});
+  Store("far", "far", {"n1"});
+  EXPECT_THAT(GetView("a"), IsOk());
+  const int before = pool_.master.calls();
+  const std::vector<std::string> keys = {"b", "absent", "a", "", "far", "b"};
+  const std::vector<absl::StatusOr<View>> views = reader_->GetViewMany(keys, {});
+  EXPECT_EQ(pool_.master.calls(), before + 1);
+  ASSERT_EQ(views.size(), keys.size());
+  for (const size_t index : {0u, 2u, 5u}) ASSERT_THAT(views[index], IsOk());
+  EXPECT_EQ(TextOf(*views[0]) + TextOf(*views[2]) + TextOf(*views[5]), "betaalphabeta");
+  EXPECT_THAT(views[1], Fails(absl::StatusCode::kNotFound, ErrorReason::kNeverStored));
+  EXPECT_THAT(views[3], Fails(absl::StatusCode::kInvalidArgument, ErrorReason::kKeyEmpty));
+  EXPECT_THAT(views[4],
+              Fails(absl::StatusCode::kFailedPrecondition, ErrorReason::kPeerUnreachable));
+}
+
+TEST_F(ViewPathTest, ManyHaveOneDeadline) {
+  pool_.master.Fail("Locate", absl::UnavailableError("away"), {.times = 1'000'000});
+  const std::vector<std::string> keys(50, "k");
+  const absl::Time begin = pool_.clock.Now();
+  for (const auto& view : reader_->GetViewMany(keys, {.call = {.timeout = absl::Seconds(1)}})) {
+    EXPECT_FALSE(view.ok());
+  }
+  EXPECT_LE(pool_.clock.Now() - begin, absl::Seconds(1.5));
+  const std::vector<std::string> too_many(20'000, "k");
+  EXPECT_THAT(reader_->GetViewMany(too_many, {}).front(),
+              Fails(absl::StatusCode::kInvalidArgument, ErrorReason::kBatchTooLarge));
+}
+
 // A millisecond goes by with every look at the clock.
 class TickingWaiter final : public transport::Waiter, private Clock {
  public:

@@ -210,6 +210,12 @@ absl::StatusOr<View> Client::GetView(absl::string_view key, const GetOptions& op
   return rep_->core.GetView(key, options);
 }
 
+std::vector<absl::StatusOr<View>> Client::GetViewMany(absl::Span<const std::string> keys,
+                                                      const GetOptions& options) {
+  absl::ReaderMutexLock call(&rep_->running);
+  return rep_->core.GetViewMany(keys, options);
+}
+
 std::vector<absl::Status> Client::Exists(absl::Span<const std::string> keys,
                                          const CallOptions& options) {
   absl::ReaderMutexLock call(&rep_->running);

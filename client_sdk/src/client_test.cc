@@ -1,140 +1,26 @@
-// The client as users link it: real gRPC, TCP and shared memory, in front of a fake master and a
-// pool in memory.
+// The client as users link it, in front of a local pool.
 #include "moonpool/client.h"
 
 #include <gmock/gmock.h>
-#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <functional>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "client_sdk/core/testing/fake_master.h"
+#include "client_sdk/src/testing/local_pool.h"
 #include "common/clock.h"
-#include "common/host_id.h"
-#include "common/rpc/grpc/status_convert.h"
 #include "common/testing/status_matchers.h"
 #include "common/testing/temp_dir.h"
-#include "common/testing/test_logger.h"
-#include "moonpool/v1/master.grpc.pb.h"
-#include "transport/shm/shm_server.h"
-#include "transport/tcp/tcp_server.h"
-#include "transport/testing/fake_target.h"
 
 namespace moonpool {
 namespace {
 
 using ::testing::HasSubstr;
-
-// One node in this process, over TCP and shared memory.
-class Node {
- public:
-  // With a folder the pool is a file there.
-  explicit Node(const Clock& clock, const std::string& folder = "")
-      : target_(Incarnation{0x1234}, {64u << 20}, folder),
-        tcp_(transport::NewTcpServer(target_, {}, clock, log_.logger())),
-        shm_(transport::NewShmServer(
-            target_, {{SegmentId{0}, target_.segment_fd(0), target_.segment_bytes(0)}},
-            {.socket_path = dir_.path() + "/shm"}, clock, log_.logger())) {
-    EXPECT_THAT(tcp_->Start(), IsOk());
-    EXPECT_THAT(shm_->Start(), IsOk());
-  }
-  ~Node() {
-    StopShm();
-    tcp_->Stop();
-  }
-  void StopShm() { shm_->Stop(); }
-  transport::FakeTarget& target() { return target_; }
-  void FillAddress(v1::NodeAddress* address) const {
-    address->set_name("n1");
-    address->set_incarnation(target_.incarnation().value);
-    address->set_host_id(LocalHostId());
-    address->set_tcp_address(tcp_->address());
-    address->set_shm_path(shm_->address());
-  }
-
- private:
-  const TempDir dir_;
-  TestLogger log_;
-  transport::FakeTarget target_;
-  std::unique_ptr<transport::Server> tcp_, shm_;
-};
-
-// The fake master behind gRPC, telling clients the real addresses of the node.
-class Master final : public v1::MasterService::Service {
- public:
-  explicit Master(const Node& node) : node_(node) {
-    places_.Add("n1", "host");
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-    address_ = absl::StrCat("127.0.0.1:", port);
-  }
-  ~Master() override { server_->Shutdown(std::chrono::system_clock::now()); }
-  const std::string& address() const { return address_; }
-  client::FakeMaster& fake() { return fake_; }
-
-  grpc::Status OpenNamespace(grpc::ServerContext*, const v1::OpenNamespaceRequest* request,
-                             v1::OpenNamespaceResponse* response) override {
-    if (request->header().namespace_() == "unknown") {
-      return ToGrpc(MakeError(absl::StatusCode::kNotFound, ErrorReason::kNamespaceUnknown, "no"));
-    }
-    return Answer(fake_.OpenNamespace(*request, {}), response);
-  }
-  grpc::Status StartPuts(grpc::ServerContext*, const v1::StartPutsRequest* request,
-                         v1::StartPutsResponse* response) override {
-    return WithNode(Answer(fake_.StartPuts(*request, {}), response), response);
-  }
-  grpc::Status CommitPuts(grpc::ServerContext*, const v1::CommitPutsRequest* request,
-                          v1::CommitPutsResponse* response) override {
-    return Answer(fake_.CommitPuts(*request, {}), response);
-  }
-  grpc::Status Locate(grpc::ServerContext*, const v1::LocateRequest* request,
-                      v1::LocateResponse* response) override {
-    return WithNode(Answer(fake_.Locate(*request, {}), response), response);
-  }
-  grpc::Status MatchPrefix(grpc::ServerContext*, const v1::MatchPrefixRequest* request,
-                           v1::MatchPrefixResponse* response) override {
-    return WithNode(Answer(fake_.MatchPrefix(*request, {}), response), response);
-  }
-  grpc::Status Exists(grpc::ServerContext*, const v1::ExistsRequest* request,
-                      v1::ExistsResponse* response) override {
-    return Answer(fake_.Exists(*request, {}), response);
-  }
-  grpc::Status ListObjects(grpc::ServerContext*, const v1::ListObjectsRequest* request,
-                           v1::ListObjectsResponse* response) override {
-    return Answer(fake_.ListObjects(*request, {}), response);
-  }
-  grpc::Status Remove(grpc::ServerContext*, const v1::RemoveRequest* request,
-                      v1::RemoveResponse* response) override {
-    return Answer(fake_.Remove(*request, {}), response);
-  }
-
- private:
-  template <typename Response>
-  grpc::Status Answer(absl::StatusOr<Response> result, Response* response) {
-    if (!result.ok()) return ToGrpc(result.status());
-    *response = *std::move(result);
-    return grpc::Status::OK;
-  }
-  template <typename Response>
-  grpc::Status WithNode(grpc::Status status, Response* response) {
-    for (v1::NodeAddress& node : *response->mutable_nodes()) node_.FillAddress(&node);
-    return status;
-  }
-
-  const Node& node_;
-  client::FakeNodes places_;
-  FakeClock clock_;
-  client::FakeMaster fake_{places_, clock_};
-  std::unique_ptr<grpc::Server> server_;
-  std::string address_;
-};
 
 class ClientTest : public ::testing::Test {
  protected:
@@ -150,8 +36,8 @@ class ClientTest : public ::testing::Test {
   }
 
   SteadyClock clock_;
-  Node node_{clock_};
-  Master master_{node_};
+  LocalNode node_{clock_};
+  LocalMaster master_{node_};
 };
 
 TEST_F(ClientTest, PutsAndGetsOnEveryPath) {
@@ -204,8 +90,8 @@ TEST_F(ClientTest, MapsNamedMemoryOfTrustedUsersOnly) {
   constexpr uid_t kStranger = 54321;
   const TempDir pool{kTmpfs};
   const std::string file = pool.path() + "/segment-0";
-  Node node(clock_, pool.path());
-  Master master(node);
+  LocalNode node(clock_, pool.path());
+  LocalMaster master(node);
   std::string warning;
   const auto connect = [&](std::vector<uint32_t> trusted_uids) {
     warning.clear();

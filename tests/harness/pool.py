@@ -16,6 +16,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 30.0
@@ -53,8 +54,12 @@ class Daemon:
         self._lines.put(None)
 
     def _wait_for(self, ready: str) -> re.Match[str]:
+        deadline = time.monotonic() + READY_SECONDS
         try:
-            while (line := self._lines.get(timeout=READY_SECONDS)) is not None:
+            while True:
+                line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+                if line is None:
+                    break
                 if found := re.search(ready, line):
                     return found
         except queue.Empty:
@@ -125,12 +130,14 @@ class Master(Daemon):
 
 
 class Node(Daemon):
-    """A storage node of `master`."""
+    """A storage node of `master`. Its socket is its own: names may be those of another pool, too."""
 
     def __init__(self, master: str, name: str, dram: str = "256MiB",
                  arguments: list[str] = ()) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="moonpool-")
         super().__init__([program("moonpool-node"), "--master", master, "--name", name, "--dram",
-                          dram, "--http-listen", "127.0.0.1:0", *arguments], r"^ready: ")
+                          dram, "--http-listen", "127.0.0.1:0", "--shm-path",
+                          f"{self._folder.name}/socket", *arguments], r"^ready: ")
 
     def __enter__(self) -> Node:
         return self

@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-CPP = (".h", ".cc", ".inc")
+CPP = (".h", ".cc", ".c", ".inc")
 CHECKED = CPP + (".py", ".sh", ".cmake", "CMakeLists.txt", "Makefile")
 
 
@@ -16,7 +16,7 @@ class File:
         self.folder = os.path.dirname(path)
         self.is_cpp = path.endswith(CPP)
         self.is_test = (
-            path.endswith(("_test.cc", "_test.py", "_fixture.h", "_fixture.cc"))
+            path.endswith(("_test.cc", "_test.c", "_test.py", "_fixture.h", "_fixture.cc"))
             or "/testing/" in path
             or path.startswith("tests/")
         )

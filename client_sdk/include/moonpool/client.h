@@ -243,6 +243,9 @@ class Client {
   // Same host only; an object elsewhere is FAILED_PRECONDITION with PEER_UNREACHABLE. Verified when
   // its location is first used, pinned afterwards without any call.
   absl::StatusOr<View> GetView(absl::string_view key, const GetOptions& options = {});
+  // One per key, in order.
+  std::vector<absl::StatusOr<View>> GetViewMany(absl::Span<const std::string> keys,
+                                                const GetOptions& options = {});
 
   // One per key: OK, NOT_FOUND with its reason, or the error of the call.
   std::vector<absl::Status> Exists(absl::Span<const std::string> keys,

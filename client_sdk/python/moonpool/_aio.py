@@ -25,6 +25,7 @@ class AsyncClient:
     Calls run on ``threads`` threads of its own; up to ``queue`` more may wait for one, beyond that a
     call raises ResourceExhausted (LIMIT_REACHED). A call ends when its task is cancelled: the buffers
     it was given are not touched any more when CancelledError comes out. Use it on one event loop.
+    Calls take the arguments of ``Client``'s but `cancel`.
 
     Args:
         threads: Calls that run at the same time.
@@ -37,13 +38,19 @@ class AsyncClient:
         self._make = functools.partial(Client, masters, **options)
         self._client: Client | None = None
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="moonpool-aio")
-        self._room = threads + queue
+        self._calls_max = threads + queue
+        self._calls: set[asyncio.Future[Any]] = set()  # under way, and waiting for a thread
+        self._changes = asyncio.Lock()  # of whether there is a client
+        self._is_closed = False
 
     async def connect(self) -> AsyncClient:
-        """Connects, when it has not been done."""
-        if self._client is None:
-            loop = asyncio.get_running_loop()
-            self._client = await loop.run_in_executor(self._threads, self._make)
+        """Connects, when it has not been done. Raises RuntimeError after close()."""
+        async with self._changes:
+            if self._is_closed:
+                raise RuntimeError("the client is closed: make a new one")
+            if self._client is None:
+                loop = asyncio.get_running_loop()
+                self._client = await loop.run_in_executor(self._threads, self._make)
         return self
 
     async def __aenter__(self) -> AsyncClient:
@@ -53,11 +60,15 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Waits for the calls under way, then lets go of connections and threads."""
+        """Takes no more calls, waits for those there are, then lets go of connections and threads."""
         loop = asyncio.get_running_loop()
-        if self._client is not None:
-            await loop.run_in_executor(None, self._client.close)
-        await loop.run_in_executor(None, self._threads.shutdown)
+        async with self._changes:
+            self._is_closed = True
+            while self._calls:
+                await asyncio.wait(self._calls)
+            if self._client is not None:
+                await loop.run_in_executor(None, self._client.close)
+            await loop.run_in_executor(None, self._threads.shutdown)
 
     @property
     def client(self) -> Client:
@@ -67,27 +78,37 @@ class AsyncClient:
         return self._client
 
     async def _run(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if self._room == 0:
+        if "cancel" in kwargs:
+            raise TypeError("a coroutine takes no `cancel`: cancel its task")
+        client = self.client
+        if self._is_closed:
+            raise RuntimeError("the client is closed: make a new one")
+        if len(self._calls) >= self._calls_max:
             raise ResourceExhausted(
                 "too many asynchronous calls wait", code="RESOURCE_EXHAUSTED",
                 reason="LIMIT_REACHED", hint="raise `queue`, or wait for some to end")
         cancel = CancelSource()
-        kwargs.setdefault("cancel", cancel)
-        self._room -= 1
-        loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(
-            self._threads, functools.partial(method, self.client, *args, **kwargs))
+        call = asyncio.get_running_loop().run_in_executor(
+            self._threads, functools.partial(method, client, *args, cancel=cancel, **kwargs))
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
         try:
-            return await asyncio.shield(running)
+            return await asyncio.shield(call)
         except asyncio.CancelledError:
             cancel.cancel()
-            # The call lets go of the buffers first.
-            await asyncio.wait([running])
-            if not running.cancelled():
-                running.exception()  # looked at: nobody else will
+            await _end_of(call)
             raise
-        finally:
-            self._room += 1
+
+
+async def _end_of(call: asyncio.Future[Any]) -> None:
+    """Waits until the call has let go of its buffers, however often its task is cancelled."""
+    while not call.done():
+        try:
+            await asyncio.wait([call])
+        except asyncio.CancelledError:
+            continue
+    if not call.cancelled():
+        call.exception()  # looked at: nobody else will
 
 
 def _add_coroutines() -> None:

@@ -12,6 +12,7 @@
 #include "client_sdk/python/src/client.h"
 #include "client_sdk/python/src/docs.h"
 #include "client_sdk/python/src/errors.h"
+#include "client_sdk/python/src/method.h"
 #include "client_sdk/python/src/results.h"
 
 namespace moonpool::python {
@@ -19,6 +20,22 @@ namespace moonpool::python {
 namespace py = pybind11;
 
 namespace {
+
+py::dict StatsOf(const ClientStats& stats) {
+  py::dict dict;
+  dict["gets"] = stats.gets;
+  dict["hits"] = stats.hits;
+  dict["misses"] = stats.misses;
+  dict["get_bytes"] = stats.get_bytes;
+  dict["puts"] = stats.puts;
+  dict["put_bytes"] = stats.put_bytes;
+  dict["location_cache_hits"] = stats.location_cache_hits;
+  dict["master_calls"] = stats.master_calls;
+  dict["relocated"] = stats.relocated;
+  dict["failovers"] = stats.failovers;
+  dict["checksum_failures"] = stats.checksum_failures;
+  return dict;
+}
 
 // From any thread of the client. Python's object goes with the GIL, or not at all.
 std::function<void(absl::string_view)> WarningsTo(py::object function) {
@@ -33,6 +50,8 @@ std::function<void(absl::string_view)> WarningsTo(py::object function) {
     if (!gil.ok()) return;
     try {
       (*target)(TextOf(line));
+    } catch (const abi::__forced_unwind&) {
+      Park();  // the interpreter ends
     } catch (py::error_already_set& error) {
       error.discard_as_unraisable("on_warning of moonpool.Client");
     }
@@ -68,6 +87,19 @@ std::unique_ptr<PyClient> MakeClient(std::vector<std::string> masters,
   return std::make_unique<PyClient>(std::move(options));
 }
 
+constexpr Parameters<0> kNone = {{}, 0, 0};
+py::object Stats(const PyClient& client, const Arguments&) { return StatsOf(client.stats()); }
+
+constexpr Parameters<3> kExit = {{"kind", "error", "trace"}, 3, 0};
+py::object Close(PyClient& client, const Arguments&) {
+  client.Close();
+  return py::none();
+}
+
+py::object IsClosed(const PyClient& client) { return py::bool_(client.is_closed()); }
+py::object NamespaceOf(const PyClient& client) { return TextOf(client.name_space()); }
+py::object MastersOf(const PyClient& client) { return py::tuple(Each(client.masters(), TextOf)); }
+
 }  // namespace
 
 void BindClient(py::module_& module) {
@@ -82,12 +114,13 @@ void BindClient(py::module_& module) {
              py::arg("wait_for_master"), py::arg("tcp_streams"), py::arg("host_id"),
              py::arg("trusted_uids"), py::arg("location_cache_entries"), py::arg("on_warning"));
   AddCalls(client);
-  client.def_property_readonly("closed", &PyClient::is_closed, "True after close().");
-  client.def_property_readonly("namespace", &PyClient::name_space);
-  client.def_property_readonly(
-      "masters", [](const PyClient& self) { return py::tuple(Each(self.masters(), TextOf)); });
+  AddMethod<PyClient, Stats, kNone>(client, "stats", docs::kStats);
+  AddMethod<PyClient, Close, kNone>(client, "close", docs::kClose);
+  AddMethod<PyClient, Close, kExit>(client, "__exit__", "__exit__($self, *exc)\n--\n\nclose().");
+  AddProperty<PyClient, IsClosed>(client, "closed", "True after close().");
+  AddProperty<PyClient, NamespaceOf>(client, "namespace", "Its name.");
+  AddProperty<PyClient, MastersOf>(client, "masters", "Those that were named.");
   client.def("__enter__", [](py::object self) { return self; });
-  client.def("__exit__", [](PyClient& self, const py::args&) { self.Close(); });
 }
 
 }  // namespace moonpool::python

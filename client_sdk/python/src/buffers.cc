@@ -24,13 +24,6 @@ std::vector<Span> SpansOf(const std::vector<Piece>& pieces) {
 
 }  // namespace
 
-void RequireSequence(py::handle object, const char* of) {
-  if (PySequence_Check(object.ptr()) == 0 || PyUnicode_Check(object.ptr()) != 0 ||
-      PyBytes_Check(object.ptr()) != 0) {
-    throw py::type_error(absl::StrCat("expected a sequence of ", of, ", got ", TypeName(object)));
-  }
-}
-
 std::string KeyOf(py::handle object) {
   if (PyUnicode_Check(object.ptr()) != 0) {
     Py_ssize_t size = 0;
@@ -45,17 +38,32 @@ std::string KeyOf(py::handle object) {
   throw py::type_error(absl::StrCat("a key is str or bytes, not ", TypeName(object)));
 }
 
+Items::Items(py::handle object, const char* of) {
+  if (PySequence_Check(object.ptr()) == 0 || PyUnicode_Check(object.ptr()) != 0 ||
+      PyBytes_Check(object.ptr()) != 0) {
+    throw py::type_error(absl::StrCat("expected a sequence of ", of, ", got ", TypeName(object)));
+  }
+  sequence_ = PySequence_Tuple(object.ptr());  // a list may change while it is read
+  if (sequence_ == nullptr) throw py::error_already_set();
+}
+
+Items::~Items() {
+  if (PyGILState_Check() != 0) Py_DECREF(sequence_);
+}
+
 std::vector<std::string> KeysOf(py::handle sequence) {
-  RequireSequence(sequence, "keys");
+  const Items items(sequence, "keys");
   std::vector<std::string> keys;
-  const Py_ssize_t count = PySequence_Size(sequence.ptr());
-  if (count < 0) throw py::error_already_set();
-  keys.reserve(static_cast<size_t>(count));
-  for (py::handle key : sequence) keys.push_back(KeyOf(key));
+  keys.reserve(items.size());
+  for (size_t i = 0; i < items.size(); ++i) keys.push_back(KeyOf(items[i]));
   return keys;
 }
 
 BorrowedBuffers::~BorrowedBuffers() {
+  if (PyGILState_Check() == 0) {  // the interpreter ends, and ends this thread with it
+    for (py::object& tensor : tensors_) tensor.release();
+    return;
+  }
   for (Py_buffer& buffer : buffers_) PyBuffer_Release(&buffer);
 }
 
@@ -78,7 +86,10 @@ void BorrowedBuffers::Borrow(py::handle object, bool is_written, bool may_nest,
   } else if (py::hasattr(object, "data_ptr")) {
     pieces->push_back(BorrowTensor(object));
   } else if (may_nest && (PyList_Check(object.ptr()) != 0 || PyTuple_Check(object.ptr()) != 0)) {
-    for (py::handle piece : object) Borrow(piece, is_written, /*may_nest=*/false, pieces);
+    const Items items(object, "buffers");
+    for (size_t i = 0; i < items.size(); ++i) {
+      Borrow(items[i], is_written, /*may_nest=*/false, pieces);
+    }
   } else {
     const bool is_text = PyUnicode_Check(object.ptr()) != 0;
     throw py::type_error(absl::StrCat(
@@ -88,11 +99,11 @@ void BorrowedBuffers::Borrow(py::handle object, bool is_written, bool may_nest,
 }
 
 BorrowedBuffers::Bytes BorrowedBuffers::BorrowBuffer(py::handle object, bool is_written) {
-  Py_buffer buffer;
+  Py_buffer& buffer = buffers_.emplace_back();
   if (PyObject_GetBuffer(object.ptr(), &buffer, is_written ? PyBUF_WRITABLE : PyBUF_SIMPLE) != 0) {
+    buffers_.pop_back();
     throw py::error_already_set();
   }
-  buffers_.push_back(buffer);
   return {static_cast<std::byte*>(buffer.buf), static_cast<size_t>(buffer.len)};
 }
 

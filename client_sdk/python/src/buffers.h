@@ -14,8 +14,25 @@ namespace moonpool::python {
 // A key: str, as UTF-8, or bytes. TypeError for anything else.
 std::string KeyOf(pybind11::handle object);
 std::vector<std::string> KeysOf(pybind11::handle sequence);
-// TypeError for what is none: of text, too, whose items would be letters.
-void RequireSequence(pybind11::handle object, const char* of);
+
+// The items of a sequence, read once: what iterates may be Python code of others, and so take any
+// time, or be the last thing that its thread does (method.h).
+class Items {
+ public:
+  // TypeError for what is no sequence `of` something; of text, too, whose items would be letters.
+  Items(pybind11::handle object, const char* of);
+  ~Items();
+  Items(const Items&) = delete;
+  Items& operator=(const Items&) = delete;
+
+  size_t size() const { return static_cast<size_t>(PyTuple_GET_SIZE(sequence_)); }
+  pybind11::handle operator[](size_t index) const {
+    return PyTuple_GET_ITEM(sequence_, static_cast<Py_ssize_t>(index));
+  }
+
+ private:
+  PyObject* sequence_ = nullptr;
+};
 
 // What Python objects lend for one call. Bytes stay where they are, and alive, until this is
 // destroyed; made, filled and destroyed with the GIL, and not used after a failure (which raises).

@@ -47,11 +47,6 @@ PutOptions PutOf(const Arguments& arguments, size_t replicas) {
           .wait_for_writer = arguments.Bool(replicas + 3, false)};
 }
 
-py::sequence SequenceOf(py::handle object, const char* of) {
-  RequireSequence(object, of);
-  return py::reinterpret_borrow<py::sequence>(object);
-}
-
 void RequireAsMany(const char* what, size_t count, size_t keys) {
   if (count == keys) return;
   RaiseInvalid(absl::StrCat(keys, " keys, but ", count, " ", what));
@@ -96,12 +91,12 @@ constexpr Parameters<9> kPutMany = {{"keys", "values", "parents", "replicas", "m
 py::object PutMany(const PyClient& client, const Arguments& arguments) {
   BorrowedBuffers buffers;
   std::vector<std::string> keys = KeysOf(arguments[0]);
-  const py::sequence values = SequenceOf(arguments[1], "values");
+  const Items values(arguments[1], "values");
   RequireAsMany("values", values.size(), keys.size());
   std::vector<PutItem> items(keys.size());
   for (size_t i = 0; i < items.size(); ++i) {
     items[i].key = std::move(keys[i]);
-    items[i].value = buffers.Readable(py::object(values[i]));
+    items[i].value = buffers.Readable(values[i]);
   }
   if (arguments[2]) {
     std::vector<std::string> parents = KeysOf(arguments[2]);
@@ -136,12 +131,12 @@ constexpr Parameters<5> kGetIntoMany = {{"keys", "targets", "verify", "timeout",
 py::object GetIntoMany(const PyClient& client, const Arguments& arguments) {
   BorrowedBuffers buffers;
   std::vector<std::string> keys = KeysOf(arguments[0]);
-  const py::sequence targets = SequenceOf(arguments[1], "targets");
+  const Items targets(arguments[1], "targets");
   RequireAsMany("targets", targets.size(), keys.size());
   std::vector<GetItem> items(keys.size());
   for (size_t i = 0; i < items.size(); ++i) {
     items[i].key = std::move(keys[i]);
-    items[i].into = buffers.Writable(py::object(targets[i]));
+    items[i].into = buffers.Writable(targets[i]);
   }
   return Each(client.GetInto(items, GetOf(arguments, 2)), BytesRead);
 }
@@ -224,29 +219,6 @@ py::object ListKeys(const PyClient& client, const Arguments& arguments) {
   return py::cast(*std::move(page));
 }
 
-constexpr Parameters<0> kNothing = {{}, 0, 0};
-py::object Stats(const PyClient& client, const Arguments&) {
-  const ClientStats stats = client.stats();
-  py::dict dict;
-  dict["gets"] = stats.gets;
-  dict["hits"] = stats.hits;
-  dict["misses"] = stats.misses;
-  dict["get_bytes"] = stats.get_bytes;
-  dict["puts"] = stats.puts;
-  dict["put_bytes"] = stats.put_bytes;
-  dict["location_cache_hits"] = stats.location_cache_hits;
-  dict["master_calls"] = stats.master_calls;
-  dict["relocated"] = stats.relocated;
-  dict["failovers"] = stats.failovers;
-  dict["checksum_failures"] = stats.checksum_failures;
-  return dict;
-}
-
-py::object Close(PyClient& client, const Arguments&) {
-  client.Close();
-  return py::none();
-}
-
 }  // namespace
 
 void AddCalls(py::handle client) {
@@ -266,8 +238,6 @@ void AddCalls(py::handle client) {
   AddMethod<PyClient, ListKeys, kListKeys>(client, "list_keys", docs::kListKeys);
   AddMethod<PyClient, Remove, kRemove>(client, "remove", docs::kRemove);
   AddMethod<PyClient, RemoveMany, kRemoveMany>(client, "remove_many", docs::kRemoveMany);
-  AddMethod<PyClient, Stats, kNothing>(client, "stats", docs::kStats);
-  AddMethod<PyClient, Close, kNothing>(client, "close", docs::kClose);
 }
 
 }  // namespace moonpool::python

@@ -22,6 +22,8 @@ class NewBytes {
  public:
   explicit NewBytes(size_t count) : objects_(count, nullptr) {}
   ~NewBytes() {
+    // The interpreter ends, and ends this thread with it.
+    if (PyGILState_Check() == 0) return;
     for (PyObject* object : objects_) Py_XDECREF(object);
   }
   NewBytes(const NewBytes&) = delete;
@@ -29,12 +31,14 @@ class NewBytes {
 
   // Any thread without the GIL.
   absl::StatusOr<MutableBuffer> Make(size_t index, uint64_t bytes) {
-    const PyGILState_STATE gil = PyGILState_Ensure();
-    Py_XDECREF(objects_[index]);
-    objects_[index] = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
-    PyObject* const made = objects_[index];
-    if (made == nullptr) PyErr_Clear();
-    PyGILState_Release(gil);
+    const GilOnOurThread gil;
+    PyObject* made = nullptr;
+    if (gil.ok()) {
+      Py_XDECREF(objects_[index]);
+      made = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
+      objects_[index] = made;
+      if (made == nullptr) PyErr_Clear();
+    }
     if (made == nullptr) {
       return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
                        "no memory for the object");
@@ -139,7 +143,7 @@ std::vector<absl::StatusOr<size_t>> PyClient::GetInto(absl::Span<const GetItem> 
 }
 
 py::object PyClient::Get(const std::string& key, const GetOptions& options) const {
-  thread_local std::array<std::byte, kScratchBytes> scratch;
+  std::array<std::byte, kScratchBytes> scratch;  // NOLINT: written before it is read
   NewBytes made(1);
   bool is_small = false;
   const absl::StatusOr<size_t> read = Run([&](Client& client) {
@@ -170,12 +174,7 @@ py::list PyClient::GetMany(const std::vector<std::string>& keys, const GetOption
 
 std::vector<absl::StatusOr<View>> PyClient::GetViews(const std::vector<std::string>& keys,
                                                      const GetOptions& options) const {
-  return Run([&](Client& client) {
-    std::vector<absl::StatusOr<View>> views;
-    views.reserve(keys.size());
-    for (const std::string& key : keys) views.push_back(client.GetView(key, options));
-    return views;
-  });
+  return Run([&](Client& client) { return client.GetViewMany(keys, options); });
 }
 
 std::vector<absl::Status> PyClient::Exists(const std::vector<std::string>& keys,

@@ -10,14 +10,14 @@ namespace py = pybind11;
 
 namespace {
 
-// Kept for ever: destroyed with the module's statics it would need an interpreter that is gone.
-const py::object& FromStatus() {
-  static const auto* const function =
-      new py::object(py::module_::import("moonpool._errors").attr("from_status"));
-  return *function;
-}
+// Never destroyed: that would need the interpreter, which is gone by then.
+const py::object* from_status = nullptr;
 
 }  // namespace
+
+void FindErrors() {
+  from_status = new py::object(py::module_::import("moonpool._errors").attr("from_status"));
+}
 
 py::str TextOf(absl::string_view bytes) {
   PyObject* const text =
@@ -30,9 +30,9 @@ py::object ErrorOf(const absl::Status& status) {
   const ErrorDetail detail = DetailOf(status).value_or(ErrorDetail{});
   const absl::string_view reason =
       detail.reason == ErrorReason::kUnspecified ? "" : ReasonName(detail.reason);
-  return FromStatus()(TextOf(absl::StatusCodeToString(status.code())), TextOf(reason),
-                      TextOf(status.message()), TextOf(detail.hint), TextOf(detail.key),
-                      TextOf(detail.node), absl::ToDoubleSeconds(detail.retry_after));
+  return (*from_status)(TextOf(absl::StatusCodeToString(status.code())), TextOf(reason),
+                        TextOf(status.message()), TextOf(detail.hint), TextOf(detail.key),
+                        TextOf(detail.node), absl::ToDoubleSeconds(detail.retry_after));
 }
 
 void Raise(const absl::Status& status) {

@@ -7,6 +7,10 @@
 
 namespace moonpool::python {
 
+// Finds the classes. Once, when the module is made: an import later may run code of others, and
+// wait.
+void FindErrors();
+
 // A new instance of the class that belongs to the status's code, with all it says. Not raised: that
 // is how batches return what went wrong with one item.
 pybind11::object ErrorOf(const absl::Status& status);

@@ -20,8 +20,12 @@ bool IsFinalizing() {
 #endif
 }
 
+void Park() {
+  while (true) pause();
+}
+
 void TakeGilBack(PyThreadState* state) {
-  while (IsFinalizing()) pause();
+  if (IsFinalizing()) Park();
   PyEval_RestoreThread(state);
 }
 

@@ -10,6 +10,9 @@ namespace moonpool::python {
 // The interpreter is ending: whoever is not its last thread must not ask for the lock any more.
 bool IsFinalizing();
 
+// Never returns: for a thread that may not go on, since the interpreter is ending.
+[[noreturn]] void Park();
+
 // Takes the lock again on a thread of Python's that gave it up. Does not return once the
 // interpreter is ending: CPython would end the thread by unwinding through our frames.
 void TakeGilBack(PyThreadState* state);
@@ -38,7 +41,7 @@ class GilOnOurThread {
     if (ok_) state_ = PyGILState_Ensure();
   }
   ~GilOnOurThread() {
-    if (ok_) PyGILState_Release(state_);
+    if (ok_ && PyGILState_Check() != 0) PyGILState_Release(state_);
   }
   GilOnOurThread(const GilOnOurThread&) = delete;
   GilOnOurThread& operator=(const GilOnOurThread&) = delete;

@@ -14,8 +14,10 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "client_sdk/python/src/errors.h"
+#include "client_sdk/python/src/gil.h"
 #include "common/error.h"
 
 namespace moonpool::python {
@@ -41,7 +43,9 @@ struct Memory {
 
 Memory MakeMemory(uintptr_t address, size_t nbytes, py::object owner, bool writable) {
   if (address == 0 && nbytes != 0) RaiseInvalid("address is 0");
-  if (address + nbytes < address) RaiseInvalid("address and nbytes do not fit together");
+  if (address + nbytes < address || nbytes > PTRDIFF_MAX) {
+    RaiseInvalid("address and nbytes do not fit together");
+  }
   return {address, nbytes, std::move(owner), writable};
 }
 
@@ -57,7 +61,7 @@ class HostBuffer {
   size_t nbytes() const { return nbytes_; }
 
  private:
-  void Bind(int numa_node);
+  absl::Status Fill(bool huge_pages, std::optional<int> numa_node);
 
   const size_t nbytes_;
   size_t mapped_bytes_ = 0;
@@ -73,28 +77,41 @@ HostBuffer::HostBuffer(size_t nbytes, bool huge_pages, std::optional<int> numa_n
   const size_t page = huge_pages ? kHugePageBytes : static_cast<size_t>(sysconf(_SC_PAGESIZE));
   if (nbytes > SIZE_MAX - page) RaiseInvalid("nbytes is larger than an address space");
   mapped_bytes_ = (nbytes + page - 1) / page * page;
+  // It may take a minute, during which other threads run.
+  RaiseIfError(WithoutGil([&] { return Fill(huge_pages, numa_node); }));
+}
+
+absl::Status HostBuffer::Fill(bool huge_pages, std::optional<int> numa_node) {
+  const auto fail = [&](absl::StatusCode code, const std::string& what, const char* hint) {
+    const absl::Status failure =
+        MakeError(code, ErrorReason::kLimitReached,
+                  absl::StrCat("cannot ", what, ": ", std::strerror(errno)), {.hint = hint});
+    if (data_ != MAP_FAILED) munmap(data_, mapped_bytes_);
+    return failure;
+  };
+  const char* const hint = huge_pages ? "reserve huge pages (vm.nr_hugepages), or do without"
+                                      : "ask for less, or raise the limits of the process";
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (huge_pages ? MAP_HUGETLB : 0);
   data_ = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, flags, -1, 0);
   if (data_ == MAP_FAILED) {
-    const std::string why = std::strerror(errno);
-    Raise(MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
-                    absl::StrCat("cannot map ", mapped_bytes_, " bytes: ", why),
-                    {.hint = huge_pages ? "reserve huge pages (vm.nr_hugepages), or do without"
-                                        : "ask for less, or raise the limits of the process"}));
+    return fail(absl::StatusCode::kResourceExhausted, absl::StrCat("map ", mapped_bytes_, " bytes"),
+                hint);
   }
-  if (numa_node.has_value()) Bind(*numa_node);
-  // Touched before it is used: the first transfer should not pay for the page faults.
-  madvise(data_, mapped_bytes_, MADV_POPULATE_WRITE);
-}
-
-void HostBuffer::Bind(int numa_node) {
-  const unsigned long mask = 1UL << numa_node;  // NOLINT(google-runtime-int): the system call's
-  if (syscall(SYS_mbind, data_, mapped_bytes_, MPOL_BIND, &mask, kNumaNodesMax + 1, 0) == 0) return;
-  const std::string why = std::strerror(errno);
-  munmap(data_, mapped_bytes_);
-  Raise(MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
-                  absl::StrCat("cannot bind memory to NUMA node ", numa_node, ": ", why),
-                  {.hint = "numactl --hardware lists the nodes"}));
+  if (numa_node.has_value()) {
+    const unsigned long mask = 1UL << *numa_node;  // NOLINT(google-runtime-int): the system call's
+    if (syscall(SYS_mbind, data_, mapped_bytes_, MPOL_BIND, &mask, kNumaNodesMax + 1, 0) != 0) {
+      return fail(absl::StatusCode::kInvalidArgument,
+                  absl::StrCat("bind memory to NUMA node ", *numa_node),
+                  "numactl --hardware lists the nodes");
+    }
+  }
+  // Touched before it is used: the first transfer should not pay for the page faults, and pages
+  // that are not there are an error here, and a signal later. A kernel before 5.14 cannot.
+  if (madvise(data_, mapped_bytes_, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
+    return fail(absl::StatusCode::kResourceExhausted,
+                absl::StrCat("fill ", mapped_bytes_, " bytes with pages"), hint);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace

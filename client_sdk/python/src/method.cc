@@ -75,15 +75,6 @@ void SortArguments(const ParameterList& parameters, PyObject* const* given, Py_s
   }
 }
 
-// A class that is bound with one base, and Python's subclasses of it, have one C++ object: its
-// first. A cast would look its type up in pybind11's tables.
-void* ObjectOf(PyObject* self) {
-  void* const object =
-      reinterpret_cast<py::detail::instance*>(self)->get_value_and_holder().value_ptr();
-  if (object == nullptr) throw py::type_error("__init__() was not called");
-  return object;
-}
-
 void SetErrorOf(std::exception_ptr exception) {
   try {
     std::rethrow_exception(std::move(exception));
@@ -107,6 +98,14 @@ void AddMethodTo(py::handle type, const char* name, PyCFunction function, const 
       PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type.ptr()), definition);
   if (method == nullptr) throw py::error_already_set();
   type.attr(name) = py::reinterpret_steal<py::object>(method);
+}
+
+void AddPropertyTo(py::handle type, const char* name, getter function, const char* doc) {
+  auto* const definition = new PyGetSetDef{name, function, nullptr, doc, nullptr};
+  PyObject* const property =
+      PyDescr_NewGetSet(reinterpret_cast<PyTypeObject*>(type.ptr()), definition);
+  if (property == nullptr) throw py::error_already_set();
+  type.attr(name) = py::reinterpret_steal<py::object>(property);
 }
 
 }  // namespace moonpool::python

@@ -7,12 +7,15 @@
 //   timeout=None)\n--\n\n...");
 #pragma once
 
+#include <cxxabi.h>
 #include <pybind11/pybind11.h>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+
+#include "client_sdk/python/src/gil.h"
 
 namespace moonpool::python {
 
@@ -54,7 +57,18 @@ void SortArguments(const ParameterList& parameters, PyObject* const* given, Py_s
 
 // The C++ object of `self`, whose type CPython has checked. TypeError when its __init__ did not
 // run.
-void* ObjectOf(PyObject* self);
+template <typename Self>
+Self& ObjectOf(PyObject* self) {
+  auto* const instance = reinterpret_cast<pybind11::detail::instance*>(self);
+  // Of a class with one C++ base, and of Python's subclasses of it, it is the first; a cast would
+  // look the type up in pybind11's tables.
+  const auto object = instance->simple_layout
+                          ? instance->get_value_and_holder()
+                          : instance->get_value_and_holder(
+                                pybind11::detail::get_type_info(typeid(Self), /*throw=*/true));
+  if (!object.holder_constructed()) throw pybind11::type_error("__init__() was not called");
+  return *static_cast<Self*>(object.value_ptr());
+}
 
 // Sets Python's error for the exception that is being handled.
 void SetErrorOf(std::exception_ptr exception);
@@ -68,7 +82,20 @@ PyObject* CallMethod(PyObject* self, PyObject* const* given, Py_ssize_t given_co
                    kParameters.required},
                   given, PyVectorcall_NARGS(static_cast<size_t>(given_count)), keywords,
                   values.data());
-    return kFunction(*static_cast<Self*>(ObjectOf(self)), Arguments(values.data())).release().ptr();
+    return kFunction(ObjectOf<Self>(self), Arguments(values.data())).release().ptr();
+  } catch (const abi::__forced_unwind&) {
+    // The interpreter ends, and ends this thread in the middle of Python code that we called.
+    Park();
+  } catch (...) {
+    SetErrorOf(std::current_exception());
+    return nullptr;
+  }
+}
+
+template <typename Self, auto kFunction>
+PyObject* GetProperty(PyObject* self, void*) {
+  try {
+    return kFunction(ObjectOf<Self>(self)).release().ptr();
   } catch (...) {
     SetErrorOf(std::current_exception());
     return nullptr;
@@ -78,6 +105,7 @@ PyObject* CallMethod(PyObject* self, PyObject* const* given, Py_ssize_t given_co
 // `doc` begins with the signature and "\n--\n\n", from which inspect.signature has it. Both strings
 // live for ever.
 void AddMethodTo(pybind11::handle type, const char* name, PyCFunction function, const char* doc);
+void AddPropertyTo(pybind11::handle type, const char* name, getter function, const char* doc);
 
 template <typename Self, auto kFunction, const auto& kParameters>
 void AddMethod(pybind11::handle type, const char* name, const char* doc) {
@@ -85,6 +113,12 @@ void AddMethod(pybind11::handle type, const char* name, const char* doc) {
               reinterpret_cast<PyCFunction>(
                   reinterpret_cast<void*>(&CallMethod<Self, kFunction, kParameters>)),
               doc);
+}
+
+// Read-only. kFunction(Self&) runs no Python code of others.
+template <typename Self, auto kFunction>
+void AddProperty(pybind11::handle type, const char* name, const char* doc) {
+  AddPropertyTo(type, name, &GetProperty<Self, kFunction>, doc);
 }
 
 }  // namespace moonpool::python

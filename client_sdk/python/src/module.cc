@@ -2,12 +2,14 @@
 #include <pybind11/pybind11.h>
 
 #include "client_sdk/python/src/client.h"
+#include "client_sdk/python/src/errors.h"
 #include "client_sdk/python/src/gil.h"
 #include "client_sdk/python/src/memory.h"
 #include "client_sdk/python/src/view.h"
 
 PYBIND11_MODULE(_native, module) {
   moonpool::python::ForkCount();  // counts from here on
+  moonpool::python::FindErrors();
   module.doc() = "The compiled half of the package moonpool; use that.";
   moonpool::python::BindMemory(module);
   moonpool::python::BindView(module);

@@ -4,6 +4,7 @@ import asyncio
 import pathlib
 import re
 import signal
+import threading
 
 import moonpool
 import pytest
@@ -60,6 +61,54 @@ def test_cancelling_the_task_cancels_the_call():
             asyncio.run(work(master))
         finally:
             master.process.send_signal(signal.SIGCONT)
+
+
+def test_cancelling_twice_waits_for_the_call_all_the_same():
+    class Slow:
+        """A client whose call ends when it is told to, whatever is cancelled."""
+
+        def __init__(self):
+            self.begun, self.ends = threading.Event(), threading.Event()
+
+        def work(self, cancel):
+            self.begun.set()
+            self.ends.wait()
+
+    async def work():
+        slow, client = Slow(), moonpool.AsyncClient("127.0.0.1:1")
+        client._client = slow
+        task = asyncio.ensure_future(client._run(Slow.work))
+        await asyncio.get_running_loop().run_in_executor(None, slow.begun.wait)
+        for _ in range(3):
+            task.cancel()
+            done, _ = await asyncio.wait([task], timeout=0)
+            assert not done
+        slow.ends.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(work())
+
+
+def test_what_was_refused_takes_no_room(pool):
+    async def work():
+        client = moonpool.AsyncClient(pool.master, threads=1, queue=1)
+        for _ in range(5):
+            with pytest.raises(RuntimeError, match="not connected"):
+                await client.exists("k")
+        assert len(await asyncio.gather(*(client.connect() for _ in range(3)))) == 3
+        assert await asyncio.gather(client.exists("k"), client.exists("k")) == [False, False]
+        with pytest.raises(TypeError, match="cancel its task"):
+            await client.exists("k", cancel=moonpool.CancelSource())
+        running = asyncio.ensure_future(client.exists("k"))
+        await asyncio.sleep(0)
+        await client.close()
+        assert await running is False
+        for late in (client.exists("k"), client.connect()):
+            with pytest.raises(RuntimeError, match="closed"):
+                await late
+
+    asyncio.run(work())
 
 
 def test_it_must_be_connected_first(pool):

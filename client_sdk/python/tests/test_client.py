@@ -111,8 +111,9 @@ def test_memory_by_address(client):
         client.get_into("head", moonpool.Memory(array.ctypes.data, 500, writable=False))
     with pytest.raises(moonpool.InvalidArgument):
         moonpool.Memory(0, 1)
-    with pytest.raises(moonpool.InvalidArgument):
-        moonpool.Memory(2**64 - 1, 2)
+    for address, nbytes in ((2**64 - 1, 2), (1, 2**63)):
+        with pytest.raises(moonpool.InvalidArgument):
+            moonpool.Memory(address, nbytes)
 
 
 def test_host_buffers_are_pages(client):
@@ -176,6 +177,8 @@ def test_views_show_the_pool_itself(client):
         _ = view.pieces
     with pytest.raises(moonpool.Miss):
         client.get_view("x")
+    with pytest.raises(moonpool.InvalidArgument):
+        raise client.get_view_many(["k"] * 20_000)[0]
     views = client.get_view_many(["k", "x"])
     assert bytes(views[0].pieces[0]) == b"value" and views[1].reason == "NEVER_STORED"
 
@@ -234,8 +237,20 @@ def test_no_master_is_unavailable():
 def test_a_client_that_was_never_made_is_a_type_error():
     with pytest.raises(TypeError, match="__init__"):
         moonpool.Client.__new__(moonpool.Client).get("k")
+    half = moonpool.Client.__new__(moonpool.Client)
+    for use in (lambda: half.closed, lambda: half.stats(), lambda: half.close(), lambda: repr(half),
+                lambda: half.get("k")):
+        with pytest.raises(TypeError, match="__init__"):
+            use()
     with pytest.raises(TypeError):
         moonpool.Client.get(object(), "k")
+
+    class Odd(moonpool.HostBuffer, moonpool.Client):
+        def __init__(self):
+            moonpool.HostBuffer.__init__(self, 4096)
+
+    with pytest.raises(TypeError):
+        Odd().get("k")
 
 
 def test_arguments_are_sorted_as_pythons_own(client):

@@ -56,6 +56,28 @@ def test_threads_may_be_in_calls_at_the_end(pool, is_daemon):
     """)
 
 
+def test_python_code_may_run_in_a_call_at_the_end(pool):
+    """CPython ends the thread inside of it, by unwinding through our frames."""
+    run(pool, """
+        client = moonpool.Client(master, namespace="slow", fingerprint="t")
+        client.put("k", b"value")
+        begun = threading.Event()
+        class Keys(list):
+            def __len__(self):
+                return 1 << 20
+            def __iter__(self):
+                while True:
+                    begun.set()
+                    yield "k"
+        def read():
+            client.get_many(Keys())
+        threads = [threading.Thread(target=read, daemon=True) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        begun.wait()
+    """)
+
+
 def test_a_fork_after_the_import_is_fine(pool):
     out = run(pool, """
         read, write = os.pipe()
