@@ -125,7 +125,10 @@ class MasterServer::Edge {
       // Answered before it returns.
       admission->handlers->ListNodes(
           request, now, [&](absl::Status status, const v1::ListNodesResponse& response) {
-            if (!status.ok()) names = std::move(status);
+            if (!status.ok()) {
+              names = std::move(status);
+              return;
+            }
             for (const v1::NodeStatus& node : response.nodes()) {
               if (node.up() && node.inventory_complete()) names->push_back(node.address().name());
             }
