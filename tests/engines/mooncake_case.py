@@ -24,6 +24,9 @@ class Region:
         if not isinstance(content, int):
             ctypes.memmove(self.ptr, content, size)
 
+    def view(self) -> memoryview:
+        return memoryview(self._bytes)[:].cast("B")
+
     def read(self, begin: int, end: int) -> bytes:
         return self._bytes.raw[begin:end]
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import mooncake_case as case
 import mooncake_fixture as fixture
+import moonpool
 
 try:
     import torch
@@ -164,6 +165,20 @@ class HostPools(OnAPool):
         for layout in ("layer_first", "page_first", "page_first_direct"):
             with self.subTest(layout):
                 self.check_round_trip(mla_pool(layout), is_mla_model=True)
+
+    def test_half_a_page_is_none(self) -> None:
+        """As a server with another --kv-cache-dtype would have stored it under the same keys."""
+        pool = mha_pool("page_first")
+        storage = self.attach(pool)
+        indices = pool.alloc(PAGE)
+        self.assertEqual(storage.batch_set_v1(hashes(1), indices), [True])
+        with moonpool.Client(self.master.address, namespace=self.id()) as client:
+            keys = client.list_keys().keys
+        for key in keys:
+            value = storage.store.get(key)
+            self.assertEqual(storage.store.remove(key), 0)
+            self.assertEqual(storage.store.put(key, value[:len(value) // 2]), 0)
+        self.assertEqual(storage.batch_get_v1(hashes(1), indices), [False])
 
     def test_by_its_factory_with_settings_in_the_extra_config(self) -> None:
         extra = {"master_server_address": self.master.address, "tenant_id": self.id(),

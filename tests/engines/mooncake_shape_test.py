@@ -44,7 +44,7 @@ class Puts(WithStore):
         self.assertEqual(self.store.batch_put_from(["d", "e"], [0, region.ptr], [0, 8]), [0, 0])
         self.assertEqual(self.store.batch_is_exist(list("abcde")), [1] * 5)
         self.assertEqual(self.store.get_size("c"), 0)
-        self.assertEqual(self.store.get_into("d", region.ptr, 8), 0)
+        self.assertEqual(self.store.get_into("d", region.ptr, 0), 0)
 
     def test_put_from_memory(self) -> None:
         region = Region(b"0123456789")
@@ -178,21 +178,41 @@ class Gets(WithStore):
     def test_into_memory(self) -> None:
         region = Region(32)
         ptr = region.ptr
-        self.assertEqual(self.store.get_into("a", ptr, 32), 5)
+        self.assertEqual(self.store.get_into("a", ptr, 5), 5)
         self.assertEqual(region.read(0, 5), b"hello")
         self.assertEqual(self.store.get_into("a", ptr, 4), -600)
         self.assertEqual(self.store.get_into("never", ptr, 32), -704)
         self.assertEqual(self.store.get_into("a", 0, 32), -600)
         self.assertEqual(self.store.batch_get_into(["b", "never", "a"], [ptr, ptr + 8, ptr + 16],
-                                                   [8, 8, 3]), [6, -704, -600])
+                                                   [6, 8, 3]), [6, -704, -600])
         self.assertEqual(self.store.batch_get_into(["a", "b"], [ptr], [5, 6]), [-600, -600])
         self.assertEqual(self.store.batch_get_into([], [], []), [])
+
+    def test_an_object_that_is_too_short_is_another_one(self) -> None:
+        """SGLang takes every positive number for a whole page."""
+        region = Region(32)
+        ptr = region.ptr
+        with self.assertLogs("mooncake.store", "WARNING") as logged:
+            self.assertEqual(self.store.batch_get_into(["a", "b"], [ptr, ptr + 8], [8, 6]),
+                             [-800, 6])
+            self.assertEqual(self.store.get_into("a", ptr, 8), -800)
+        self.assertIn("5 bytes was read into 8", logged.output[0])
+        self.store.put("empty", b"")
+        self.assertEqual(self.store.get_into("empty", ptr, 1), -800)
+
+    def test_unless_its_reader_looks_at_the_number(self) -> None:
+        region = Region(32)
+        ptr = region.ptr
+        store = self.new_store(short_reads=1)
+        self.assertEqual(store.batch_get_into(["a", "b"], [ptr, ptr + 8], [8, 6]), [5, 6])
+        self.assertEqual(store.batch_get_into_multi_buffers(["a"], [[ptr, ptr + 8]], [[2, 8]]),
+                         [-800], "nobody could tell which pieces were filled")
 
     def test_a_key_twice_fills_both_buffers(self) -> None:
         """The original leaves one of them as it was."""
         region = Region(16)
         self.assertEqual(self.store.batch_get_into(["a", "a"], [region.ptr, region.ptr + 8],
-                                                   [8, 8]), [5, 5])
+                                                   [5, 5]), [5, 5])
         self.assertEqual((region.read(0, 5), region.read(8, 13)), (b"hello", b"hello"))
 
     def test_into_several_pieces(self) -> None:

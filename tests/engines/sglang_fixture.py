@@ -162,6 +162,23 @@ def mla_pool(layout: str, *, tokens: int = 128) -> Any:
     return _filled(pool)
 
 
+def mamba_pool(*, side_states: bool = False) -> Any:
+    """SGLang's MambaPoolHost, one state a page; with side states its pages have no addresses."""
+    import torch
+    from sglang.srt.mem_cache.device_pool_info import MambaStateBufferInfo
+    from sglang.srt.mem_cache.pool_host.mamba import MambaPoolHost
+
+    info = MambaStateBufferInfo(
+        temporal=torch.zeros(2, 8, 4, 3),
+        conv=(torch.zeros(2, 8, 6, dtype=torch.bfloat16),),
+        extra_checkpoint_buffers=(torch.zeros(8, 5),) if side_states else (),
+    )
+    pool = MambaPoolHost(info, 2.0, 0, device_capacity=8, pin_memory=False, layout="page_first")
+    for buffer in (pool.temporal_buffer, *pool.conv_buffer, *pool.slot_state_buffers):
+        buffer.copy_(torch.randn(buffer.shape))
+    return pool
+
+
 def _addresses(tensors: Any) -> Any:
     import torch
 

@@ -320,6 +320,32 @@ class Hybrid(WithPool):
         self.store.batch_set_v1(keys, pages(self.kv, 2))
         self.assertEqual(self.store.batch_exists_v2(keys, [unknown]).kv_hit_pages, 0)
 
+    def test_mamba_states_come_back_and_are_each_ranks_own(self):
+        for side_states in (False, True):
+            with self.subTest(side_states=side_states):
+                keys, stores = fixture.hashes(3, f"{side_states}"), []
+                for rank in range(2):
+                    kv, mamba = fixture.mla_pool("page_first"), fixture.mamba_pool(
+                        side_states=side_states
+                    )
+                    store = self.storage(kv, is_mla_model=True, tp_rank=rank, tp_size=2)
+                    store.register_mem_host_pool_v2(mamba, PoolName.MAMBA)
+                    stores.append((store, mamba))
+                for store, mamba in stores:
+                    self.assert_states_come_back(store, mamba, keys)
+
+    def assert_states_come_back(self, store, mamba, keys):
+        stored, read = (
+            PoolTransfer(PoolName.MAMBA, host_indices=pages(mamba, 3), keys=keys) for _ in range(2)
+        )
+        self.assertEqual(store.batch_get_v2([read]), {"mamba": [False] * 3})
+        self.assertEqual(store.batch_set_v2([stored]), {"mamba": [True] * 3})
+        self.assertEqual(store.batch_get_v2([read]), {"mamba": [True] * 3})
+        self.assertEqual(
+            fixture.page_bytes(mamba, read.host_indices),
+            fixture.page_bytes(mamba, stored.host_indices),
+        )
+
     def test_a_logical_anchor_has_no_bytes(self):
         from sglang.srt.mem_cache.memory_pool_host import LogicalHostPool
 

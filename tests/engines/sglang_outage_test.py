@@ -59,6 +59,18 @@ class Hostile(WithPool):
             self.assertTrue(storage.set(fixture.hashes(1)[0], large))
         self.assertEqual(storage.counts()["dropped"], 1)
 
+    def test_a_full_pool_takes_what_is_new(self):
+        # 48 pages of 4 MiB through a pool of 64 MiB.
+        host = fixture.mha_pool("page_first", heads=8, head_dim=128, layers=16, page=64, tokens=512)
+        storage = self.storage(host)
+        source = pages(host, 8)
+        for prompt in range(6):
+            keys = fixture.hashes(8, f"prompt {prompt}")
+            self.assertEqual(storage.batch_set_v1(keys, source), [True] * 8)
+            self.assertEqual(storage.batch_exists(keys), 8)
+        self.assertLess(storage.batch_exists(fixture.hashes(8, "prompt 0")), 8)
+        self.assertEqual(storage.counts().get("dropped", 0), 0)
+
     def test_nothing_is_called_before_attach_and_after_close(self):
         host = fixture.mha_pool("page_first")
         storage = self.storage(host, attach=False)

@@ -9,9 +9,11 @@ Skipped, and said so, with a Python that has no vLLM (tests/engines/install.sh m
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import unittest
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +24,7 @@ try:
     from moonpool.vllm import connector
     from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
     from vllm.engine.arg_utils import EngineArgs
+    from vllm.v1.core.block_pool import BlockPool
     from vllm.v1.kv_cache_interface import (
         FullAttentionSpec,
         KVCacheConfig,
@@ -30,7 +33,8 @@ try:
     )
 except ImportError as missing:
     if __name__ == "__main__":
-        raise SystemExit(f"skipped: {missing}") from missing
+        print(f"skipped: {missing}", file=sys.stderr)
+        sys.exit(77)
     raise unittest.SkipTest(str(missing)) from missing
 
 BLOCK_TOKENS, HEADS, HEAD_SIZE = 32, 2, 32
@@ -68,10 +72,10 @@ class ConnectorTest(unittest.TestCase):
         cls.folder.cleanup()
 
     def config(self, algorithm: str = "sha256_cbor", policy: str = "recompute",
-               **options: Any) -> Any:
+               arguments: Mapping[str, Any] = {}, **options: Any) -> Any:
         """vLLM's configuration, as its command line makes it."""
         return EngineArgs(
-            model=self.folder.name,
+            **{"model": self.folder.name, **arguments},
             skip_tokenizer_init=True,
             block_size=BLOCK_TOKENS,
             prefix_caching_hash_algo=algorithm,
@@ -121,10 +125,10 @@ class ConnectorTest(unittest.TestCase):
             self.make(algorithm="xxhash_cbor")
 
     def test_scheduler_and_workers_meet_and_others_do_not(self) -> None:
-        def namespace(**config: Any) -> str:
+        def namespace(layers: str = "ab", **config: Any) -> str:
             made = self.config(**config)
             options = connector.Options.parse(made.kv_transfer_config.kv_connector_extra_config)
-            cache = cache_of(group(full(), "a", "b"))
+            cache = cache_of(group(full(), *layers))
             return connector.layout_of(made, cache, options).namespace(options.namespace)
 
         same = namespace()
@@ -134,7 +138,18 @@ class ConnectorTest(unittest.TestCase):
                   namespace(algorithm="sha256", allow_private_hashes=True), same}
         with mock.patch.dict(os.environ, {"PYTHONHASHSEED": "7"}):
             others.add(namespace())
-        self.assertEqual(len(others), 6)
+        scaled = {"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}
+        others |= {namespace(layers="abd"), namespace(arguments={"max_model_len": 256}),
+                   namespace(arguments={"hf_overrides": scaled}),
+                   namespace(arguments={"dtype": "float32"}),
+                   namespace(arguments={"revision": "v2"})}
+        with mock.patch.object(connector, "vllm_version", "0.32.1"):
+            others.add(namespace())
+        self.assertEqual(len(others), 12)
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "config.json").write_text(CONFIG)
+            moved = namespace(model="x", arguments={"model": folder})
+        self.assertEqual(moved, namespace(model="x"))
 
     def test_blocks_of_any_memory_order(self) -> None:
         blocks, content = 8, 2 * HEAD_SIZE
@@ -175,8 +190,43 @@ class ConnectorTest(unittest.TestCase):
         self.assertEqual(made.get_num_new_matched_tokens(request, 0), (None, False))
         made._lookups.close()  # runs the lookup
         self.assertEqual(made.get_num_new_matched_tokens(request, 0), (0, False))
-        self.assertIs(made.reset_cache(), False)
         self.assertEqual(made.request_finished_all_groups(request, ([],)), (False, None))
+
+    def test_a_reset_for_other_weights_works_and_ends_all_sharing(self) -> None:
+        made = self.make()
+        pool = BlockPool(num_gpu_blocks=8, enable_caching=True, hash_block_size=BLOCK_TOKENS)
+        made.bind_gpu_block_pool(pool)
+        request = SimpleNamespace(request_id="r", num_tokens=70, num_prompt_tokens=70,
+                                  num_computed_tokens=0, block_hashes=[b"0", b"1"])
+        blocks = pool.get_new_blocks(3)
+        ids = [block.block_id for block in blocks]
+
+        def step(tokens: int) -> Any:
+            return made.build_connector_meta(SimpleNamespace(
+                num_scheduled_tokens={"r": tokens} if tokens else {},
+                kv_connector_block_state=SimpleNamespace(get_block_ids=lambda name: (ids,))))
+
+        made._planner.allocated(request, ids, 0)
+        (save,) = step(70).saves
+        self.assertEqual((save.blocks, made.has_pending_push_work()), (ids[:2], True))
+        self.assertFalse(pool.reset_prefix_cache(), "the request holds blocks, too")
+        self.assertFalse(step(0).cut_off)
+        pool.free_blocks(blocks)  # preempted, as vLLM does before a reset
+        self.assertTrue(pool.reset_prefix_cache(), "only the save held blocks")
+        with self.assertLogs("vllm.moonpool", "WARNING") as logged:
+            self.assertEqual([made.reset_cache(), made.reset_cache()], [True, True])
+        self.assertEqual(len(logged.output), 1)
+        self.assertTrue(step(0).cut_off, "before anything is written, workers stop reading")
+        made._planner.allocated(request, ids, 0)
+        self.assertEqual((step(70).saves, made.get_num_new_matched_tokens(request, 0)),
+                         ([], (0, False)))
+
+    def test_fixed_weights_stay_with_the_pool(self) -> None:
+        made = self.make(fixed_weights=True)
+        self.assertIs(made.reset_cache(), True)
+        request = SimpleNamespace(request_id="r", num_tokens=100, num_prompt_tokens=100,
+                                  num_computed_tokens=0, block_hashes=[b"0", b"1", b"2"])
+        self.assertEqual(made.get_num_new_matched_tokens(request, 0), (None, False))
 
 
 if __name__ == "__main__":

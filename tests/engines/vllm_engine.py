@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """A vLLM engine that is told by lines what to do: the child of vllm_two_process.py.
 
-    vllm_engine.py plain|connector|tier MODEL_FOLDER [MASTER]
+    vllm_engine.py plain|connector|tier MODEL_FOLDER [MASTER [fixed_weights]]
 
 Each line of stdin is a JSON object, each answer a line of JSON on stdout; all else goes to stderr.
     {"do": "generate", "prompts": [[7, 9, ...]], "tokens": 8}
         -> {"tokens": [[...]], "cached": [4096], "seconds": 0.4}   greedy; seconds for all of them
     {"do": "settle"}   -> {}           when all that was computed is in the pool (one process only)
     {"do": "reset"}    -> {}           after it the engine's own caches are empty
+    {"do": "new_weights"} -> {}        as if its weights had been changed, while it is busy
     {"do": "metrics"}  -> {"vllm:external_prefix_cache_hits": 4096, ...}   vLLM's counters
 The engine ends with its stdin.
 """
@@ -23,18 +24,19 @@ from typing import Any
 BLOCK_TOKENS = 128
 
 
-def transfer_config(mode: str, master: str) -> dict[str, Any] | None:
+def transfer_config(mode: str, master: str, *, fixed_weights: bool) -> dict[str, Any] | None:
     """--kv-transfer-config of the mode."""
+    pool = {"masters": master, "model": "tiny", "revision": "1", "fixed_weights": fixed_weights}
     if mode == "connector":
         return {
             "kv_connector": "MoonpoolConnector",
             "kv_connector_module_path": "moonpool.vllm.connector",
             "kv_role": "kv_both",
             "kv_load_failure_policy": "recompute",
-            "kv_connector_extra_config": {"masters": master, "model": "tiny"},
+            "kv_connector_extra_config": pool,
         }
     if mode == "tier":
-        tier = {"type": "moonpool", "masters": master, "model": "tiny"}  # by its entry point
+        tier = {"type": "moonpool", **pool}  # by its entry point
         return {
             "kv_connector": "OffloadingConnector",
             "kv_role": "kv_both",
@@ -52,7 +54,7 @@ class Engine:
     """vLLM on a CPU with a model without a tokenizer. float32: no near ties between tokens, so that
     computing a prompt in one piece or in two gives the same ones."""
 
-    def __init__(self, mode: str, model: str, master: str) -> None:
+    def __init__(self, mode: str, model: str, master: str = "", *options: str) -> None:
         from vllm import LLM
 
         self._mode = mode
@@ -68,7 +70,8 @@ class Engine:
             distributed_executor_backend="uni",
             prefix_caching_hash_algo="sha256_cbor",
             disable_log_stats=False,
-            kv_transfer_config=transfer_config(mode, master),
+            kv_transfer_config=transfer_config(
+                mode, master, fixed_weights="fixed_weights" in options),
         )
 
     def generate(self, prompts: list[list[int]], tokens: int) -> dict[str, Any]:
@@ -93,15 +96,24 @@ class Engine:
         return {}
 
     def reset(self) -> dict[str, Any]:
-        """Empties the engine's own caches: blocks, and the host memory of the tiers.
+        """Empties the engine's own caches: blocks, and the host memory of the tiers."""
+        if not self._llm.reset_prefix_cache(reset_connector=self._mode == "tier"):
+            raise RuntimeError("vLLM did not reset its prefix cache")
+        return {}
 
-        While blocks are on their way to the pool vLLM refuses; steps let it hear of their end.
-        """
-        for _ in range(1000):
-            if self._llm.reset_prefix_cache(reset_connector=self._mode == "tier"):
-                return {}
-            self.generate([[5, 6, 7]], 1)
-        raise RuntimeError("vLLM did not reset its prefix cache")
+    def new_weights(self) -> dict[str, Any]:
+        """What vLLM does around a change of weights, with a request and saves under way."""
+        from vllm import SamplingParams
+
+        llm = self._llm.llm_engine
+        prompt = {"prompt_token_ids": [3, *range(5, 5 + 8 * BLOCK_TOKENS)]}
+        llm.add_request("cut short", prompt, SamplingParams(max_tokens=50, detokenize=False))
+        llm.step()
+        core = llm.engine_core.engine_core
+        core.pause_scheduler("abort")
+        core.resume_scheduler()
+        llm.abort_request(["cut short"])  # this side of the engine was not told
+        return {}
 
     def metrics(self) -> dict[str, Any]:
         """vLLM's counters of cached tokens."""
@@ -114,7 +126,7 @@ def main() -> None:
     mode, model, *rest = sys.argv[1:]
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # vLLM writes to stdout, too
-    engine = Engine(mode, model, rest[0] if rest else "")
+    engine = Engine(mode, model, *rest)
     print(json.dumps({"ready": True}), file=answers, flush=True)
     for line in sys.stdin:
         order = json.loads(line)

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import moonpool
 from moonpool.vllm.options import Options
@@ -27,6 +28,7 @@ import pool as harness  # noqa: E402
 
 try:
     from moonpool.vllm import tier as vllm_tier
+    from transformers import PretrainedConfig
     from vllm.utils.hashing import get_hash_fn_by_name
     from vllm.v1.core import kv_cache_utils
     from vllm.v1.kv_offload import config as vllm_config
@@ -84,7 +86,8 @@ class TierCoreTest(PoolCase):
     @contextmanager
     def core(self, view: memoryview) -> Iterator[TierCore]:
         options = Options.parse({"masters": self.dev.master, "slice_bytes": 4 * ROW_BYTES})
-        pool = Pool(connector(self.namespace, "test", options), options, log=self.lines.append)
+        log = self.lines.append
+        pool = Pool(connector(self.namespace, "test", options, log), options, log=log)
         core = TierCore(view, pool, options)
         try:
             yield core
@@ -150,7 +153,8 @@ class TierCoreTest(PoolCase):
 
     def test_a_pool_that_is_not_there_is_a_miss(self) -> None:
         options = Options.parse({"masters": "127.0.0.1:1"})
-        pool = Pool(connector("x", "", options), options, log=self.lines.append)
+        log = self.lines.append
+        pool = Pool(connector("x", "", options, log), options, log=log)
         view = rows_of()
         core = TierCore(view, pool, options)
         self.assertEqual(self.look(core, [key_of(1)]), [False])
@@ -184,7 +188,8 @@ class MoonpoolTierTest(PoolCase):
         spec = SimpleNamespace(
             config=config, kv_events_config=SimpleNamespace(enable_kv_cache_events=True))
         made = SecondaryTierFactory.create_secondary_tier(
-            {"type": "moonpool", "masters": self.dev.master, **options}, view, spec)
+            {"type": "moonpool", "masters": self.dev.master, "model": "m", "revision": "1",
+             **options}, view, spec)
         self.addCleanup(made.shutdown)
         return made
 
@@ -212,7 +217,7 @@ class MoonpoolTierTest(PoolCase):
         self.assertIs(writer.lookup(keys[0], ReqContext("r")), LookupResult.RETRY)
         writer.submit_store(self.job(1, keys, [1, 2, 3], False))
         self.assertTrue(writer.has_pending_work() or writer.get_finished_jobs())
-        writer.drain_jobs()
+        writer._core.drain()
         list(writer.get_finished_jobs())
         self.assertEqual([list(event.keys) for event in writer.take_events()], [keys])
         self.assertEqual(list(writer.take_events()), [])
@@ -223,7 +228,7 @@ class MoonpoolTierTest(PoolCase):
         self.assertIs(self.look(reader, keys[2]), LookupResult.HIT)
         self.assertIs(self.look(reader, key_of(9)), LookupResult.MISS)
         reader.submit_load(self.job(1, [*keys, key_of(9)], [4, 5, 6, 7], True))
-        reader.drain_jobs()
+        reader._core.drain()
         (result,) = reader.get_finished_jobs()
         self.assertEqual((result.job_id, result.success, result.successful_keys),
                          (1, False, keys))
@@ -240,9 +245,48 @@ class MoonpoolTierTest(PoolCase):
             made.on_new_request(ReqContext("r"))
         self.assertIn("sha256_cbor", logged.output[0])
         made.submit_store(self.job(1, [key_of(1)], [0], False))
-        made.drain_jobs()
+        made._core.drain()
         self.assertEqual([r.job_id for r in made.get_finished_jobs()], [1])
         self.assertIs(made.lookup(key_of(1), ReqContext("r")), LookupResult.MISS)
+
+    def test_a_reset_for_other_weights_ends_all_sharing(self) -> None:
+        from moonpool.vllm.plugin import register
+        register()
+        for fixed in (True, False):
+            made = self.make(rows_of(), fixed_weights=fixed)
+            made.on_new_request(ReqContext("r"))
+            made.submit_store(self.job(1, [key_of(1)], [0], False))
+            made._core.drain()
+            self.assertEqual([r.success for r in made.get_finished_jobs()], [True])
+            self.assertIs(self.look(made, key_of(1)), LookupResult.HIT)
+            made.drain_jobs()
+            self.assertIs(self.look(made, key_of(1)),
+                          LookupResult.HIT if fixed else LookupResult.MISS)
+        made.submit_store(self.job(2, [key_of(2)], [0], False))
+        self.assertEqual([r.transfer_bytes for r in made.get_finished_jobs()], [0])
+
+    def test_weights_that_nobody_tells_must_be_named(self) -> None:
+        from moonpool.vllm.plugin import register
+        register()
+        for unnamed in ({"model": ""}, {"revision": ""}):
+            with self.assertRaisesRegex(ValueError, '"model" and "revision"'):
+                self.make(rows_of(), **unnamed)
+        model = SimpleNamespace(
+            hf_config=PretrainedConfig(), hf_text_config=PretrainedConfig(), revision="7",
+            dtype="bfloat16", quantization=None, max_model_len=4096)
+        told = SimpleNamespace(model_config=model, cache_config=SimpleNamespace(
+            prefix_caching_hash_algo="sha256_cbor"))
+
+        def namespace() -> str:
+            made = self.make(rows_of(), revision="")
+            return vllm_tier.layout_of(made._spec, made._options, ROW_BYTES, made._model).digest
+
+        with mock.patch.object(vllm_tier, "get_current_vllm_config_or_none", lambda: told):
+            names = {namespace()}
+            for name, value in {"revision": "8", "max_model_len": 1, "quantization": "fp8"}.items():
+                with mock.patch.object(model, name, value):
+                    names.add(namespace())
+        self.assertEqual(len(names), 4)
 
     def test_a_misspelt_option_is_an_error_at_start(self) -> None:
         from moonpool.vllm.plugin import register

@@ -7,6 +7,7 @@ tests/scenarios/vllm_two_process.sh, which runs this with the Python of vLLM.
 For both integrations, the connector and the tier:
   - greedy tokens are the same as without Moonpool: cold, with hits, and while a node is killed;
   - a second engine and a restarted one hit what the first one stored, by vLLM's own counters;
+  - an engine whose weights change goes on, and takes nothing from the pool any more;
   - the first token of a long prompt comes sooner than by computing it (`ratio`, of the best of
     `--rounds` different prompts each).
 Logs of the engines are in FOLDER. The last line is JSON; exit 1 when a bar does not hold.
@@ -97,9 +98,9 @@ class Bench:
 
     @contextmanager
     def engine(
-        self, name: str, mode: str, master: str = "", *, processes: bool = False
+        self, name: str, mode: str, *arguments: str, processes: bool = False
     ) -> Iterator[Child]:
-        """A running engine; its log is FOLDER/name.log."""
+        """A running engine; its log is FOLDER/name.log. arguments: master, options."""
         log = open(self.folder / f"{name}.log", "w")
         environment = {
             **os.environ,
@@ -109,7 +110,7 @@ class Bench:
             "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
         }
         process = subprocess.Popen(
-            [sys.executable, str(HERE / "vllm_engine.py"), mode, str(self.model), master],
+            [sys.executable, str(HERE / "vllm_engine.py"), mode, str(self.model), *arguments],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
         try:
             yield Child(process)
@@ -145,10 +146,13 @@ def share(bench: Bench, mode: str, plain: Child) -> None:
             bench.check(cold["tokens"] == expected, f"{mode}: the same tokens cold")
             first.generate(bench.timed, 1)
             first.ask("settle")
-            with bench.engine(f"{mode}-b", mode, master.address) as second:
+            with bench.engine(f"{mode}-b", mode, master.address, "fixed_weights") as second:
                 time_hits(bench, mode, plain, second)
                 hit_by_second(bench, mode, second, expected, shared)
-        with bench.engine(f"{mode}-a2", mode, master.address, processes=True) as again:
+            part_with_new_weights(bench, mode, first, expected)
+        with bench.engine(
+            f"{mode}-a2", mode, master.address, "fixed_weights", processes=True
+        ) as again:
             warm = again.generate(bench.prompts[:1])
             bench.check(warm["tokens"] == expected[:1], f"{mode}: the same tokens when restarted")
             bench.check(warm["cached"][0] >= shared, f"{mode}: a restarted engine hits")
@@ -175,6 +179,16 @@ def hit_by_second(
     counted = child.ask("metrics").get("vllm:external_prefix_cache_hits", 0)
     bench.figures[f"{mode}_hit_tokens"] = int(counted)
     bench.check(counted >= shared * (len(bench.timed) + 1), f"{mode}: vLLM counts {counted} hits")
+
+
+def part_with_new_weights(
+    bench: Bench, mode: str, child: Child, expected: list[list[int]]
+) -> None:
+    """An engine whose weights change, with saves under way, takes nothing from the pool."""
+    child.ask("new_weights")
+    after = child.generate(bench.prompts[:1])
+    bench.check(after["tokens"] == expected[:1], f"{mode}: the same tokens after a pause")
+    bench.check(after["cached"] == [0], f"{mode}: nothing is hit with other weights")
 
 
 def kill_in_the_middle(

@@ -130,12 +130,14 @@ class Master(Daemon):
 
 
 class Node(Daemon):
-    """A storage node of `master`."""
+    """A storage node of `master`. Its socket is its own: names may be those of another pool, too."""
 
     def __init__(self, master: str, name: str, dram: str = "256MiB",
                  arguments: list[str] = ()) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="moonpool-")
         super().__init__([program("moonpool-node"), "--master", master, "--name", name, "--dram",
-                          dram, "--http-listen", "127.0.0.1:0", *arguments], r"^ready: ")
+                          dram, "--http-listen", "127.0.0.1:0", "--shm-path",
+                          f"{self._folder.name}/socket", *arguments], r"^ready: ")
 
     def __enter__(self) -> Node:
         return self

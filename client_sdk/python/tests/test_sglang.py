@@ -51,6 +51,7 @@ class FakeClient:
         return self._answer(keys, timeout)
 
     def match_prefix(self, keys, *, hold, timeout):
+        self.held = hold
         return self._answer(keys, timeout)
 
     def close(self):
@@ -222,10 +223,11 @@ def test_large_objects_go_one_by_one():
 
 def test_a_query_counts_what_is_there_from_the_front():
     clock, client = Clock(), FakeClient()
-    io = pool_io(client, clock)
+    io = pool_io(client, clock, hold=7.0)
     client.answers = [SimpleNamespace(matched=2, miss=error("NOT_FOUND", "EVICTED"))]
     assert io.match(["a", "b", "c"], io.query_deadline()) == 2
     assert io.counts()["query_evicted"] == 1
+    assert client.held == 7.0
 
 
 def test_a_client_that_comes_late_is_taken_and_one_that_is_refused_is_not_asked_again():
@@ -246,6 +248,18 @@ def test_a_client_that_comes_late_is_taken_and_one_that_is_refused_is_not_asked_
     assert read(io, 1) == [False]
     clock.now += 2.0
     assert read(io, 1) == [True]
+
+
+def test_the_time_to_connect_is_part_of_a_calls_time():
+    clock, client = Clock(), FakeClient()
+    client.answers = [[10]]
+
+    def connect(timeout):
+        clock.now += 3.0
+        return client
+
+    assert read(PoolIo(connect, Options(("m:1",), read_timeout=4.0), clock), 1) == [True]
+    assert client.calls == [(["k0"], 1.0)]
 
 
 def test_nothing_is_called_after_close():
@@ -323,6 +337,17 @@ def test_cuts_of_heads_are_the_same_for_every_tp_size():
             )
             keys.setdefault(tp_size, []).extend(made.keys(["aa"]))
     assert keys[1] == keys[2] == keys[4] and len(set(keys[1])) == 4
+
+
+@pytest.mark.parametrize("fact", ["start_layer", "head_dim", "conv_state_shapes", "dtype"])
+def test_what_shapes_a_page_is_in_its_key(fact):
+    def key(value):
+        shape = naming.page_shape(host_pool(**{fact: value}), (100,))
+        return naming.page_names(
+            engine(), pool_name="kv", shape=shape, replicated=False
+        ).keys(["aa"])
+
+    assert key(1) == key(1) and key(1) != key(2)
 
 
 def test_a_page_hangs_on_the_same_cut_of_the_page_before_it():

@@ -1,96 +1,21 @@
-"""The logic of moonpool.vllm, without vLLM and without a pool."""
+"""What moonpool.vllm decides, without vLLM and without a pool."""
 
 from __future__ import annotations
 
 import itertools
-import threading
 import unittest
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import moonpool
-from fake_client import FakePool
 from moonpool.vllm import layout
 from moonpool.vllm.blocks import HostBlocks, Layer, dense_runs
-from moonpool.vllm.health import Breaker, Quiet
-from moonpool.vllm.lookups import ExistsTable, MatchTable
+from moonpool.vllm.lookups import MatchTable
 from moonpool.vllm.mover import Mover
 from moonpool.vllm.options import Options
 from moonpool.vllm.planner import Planner, Settings
-from moonpool.vllm.pool import Pool
-from moonpool.vllm.transfers import Transfers, cut
-from moonpool.vllm.workers import Workers
-
-OPTIONS = Options.parse({"masters": "nowhere:1"})
-DOWN = moonpool.Unavailable("no master", code="UNAVAILABLE")
-
-
-class AtOnce:
-    """Workers whose tasks run when they are submitted, or by hand."""
-
-    def __init__(self, *, by_hand: bool = False) -> None:
-        self.by_hand = by_hand
-        self.tasks: list[Callable[[], None]] = []
-
-    def submit(self, task: Callable[[], None], *, urgent: bool = False) -> bool:
-        if self.by_hand:
-            self.tasks.append(task)
-        else:
-            task()
-        return True
-
-    def run(self) -> None:
-        """Runs what was submitted."""
-        tasks, self.tasks = self.tasks, []
-        for task in tasks:
-            task()
-
-    def close(self) -> None:
-        """Nothing."""
-
-
-class Bench:
-    """A pool with a fake client, a clock that stands still, and the lines it logged."""
-
-    def __init__(self) -> None:
-        self.fake = FakePool()
-        self.now = 100.0
-        self.lines: list[str] = []
-        self.pool = Pool(self.fake.connect, OPTIONS, log=self.lines.append,
-                         clock=lambda: self.now)
-
-
-class HealthTest(unittest.TestCase):
-    def test_pauses_double_until_a_success(self) -> None:
-        now = 0.0
-        breaker = Breaker(lambda: now, first=1.0, longest=3.0)
-        self.assertFalse(breaker.open)
-        pauses = []
-        for _ in range(4):
-            pauses.append(breaker.failed())
-            self.assertTrue(breaker.open)
-            now += pauses[-1]
-            self.assertFalse(breaker.open)
-        self.assertEqual(pauses, [1.0, 2.0, 3.0, 3.0])
-        self.assertTrue(breaker.worked())
-        self.assertFalse(breaker.worked())
-        self.assertEqual(breaker.failed(), 1.0)
-
-    def test_calls_under_way_together_are_one_outage(self) -> None:
-        breaker = Breaker(lambda: 5.0, first=1.0, longest=8.0)
-        self.assertEqual([breaker.failed() for _ in range(3)], [1.0, 1.0, 1.0])
-
-    def test_lines_of_a_kind_are_rare_and_counted(self) -> None:
-        now, lines = 0.0, []
-        quiet = Quiet(lines.append, lambda: now, interval=10.0)
-        for _ in range(3):
-            quiet.say("a", "one")
-        quiet.say("b", "two")
-        now = 11.0
-        quiet.say("a", "one")
-        self.assertEqual(lines, ["one", "two", "one (2 more like it)"])
+from moonpool.vllm.transfers import Transfers
+from vllm_bench import AtOnce, Bench
 
 
 class OptionsTest(unittest.TestCase):
@@ -103,9 +28,19 @@ class OptionsTest(unittest.TestCase):
             Options.parse({"masters": ""})
 
     def test_senseless_values_are_refused(self) -> None:
-        for wrong in ({"threads": 0}, {"timeout": 0}, {"save": "some"}, {"max_pinned": 2}):
-            with self.assertRaises(ValueError):
+        for wrong in ({"threads": 0}, {"timeout": 0}, {"save": "some"}, {"max_pinned": 2},
+                      {"path": "foo"}):
+            with self.assertRaisesRegex(ValueError, next(iter(wrong))):
                 Options.parse({"masters": "a:1", **wrong})
+
+    def test_values_of_another_type_are_refused_by_name(self) -> None:
+        for name, value in {"queue": "1024", "threads": 4.0, "replicas": "2", "verify": "false",
+                            "timeout": "5", "hold": True, "model": 7, "masters": ["a:1", 2],
+                            "slice_bytes": None}.items():
+            with self.subTest(name), self.assertRaisesRegex(ValueError, f"{name} must be "):
+                Options.parse({"masters": "a:1", name: value})
+        options = Options.parse({"masters": ["a:1", "b:1"], "timeout": 5, "verify": False})
+        self.assertEqual((options.timeout, options.verify), (5, False))
 
 
 class LayoutTest(unittest.TestCase):
@@ -115,6 +50,17 @@ class LayoutTest(unittest.TestCase):
                  for change in ({}, {"tp": 2}, {"dtype": "float32"}, {"extra": ""})}
         self.assertEqual(len(names), 4)
         self.assertTrue(all(name.startswith("vllm/llama-3.") for name in names), names)
+
+    def test_configurations_are_equal_wherever_they_lie(self) -> None:
+        config = {"_name_or_path": "/a", "transformers_version": "5.1", "layers": 2,
+                  "rope": {"theta": 1e4, "short": [1.0, 2.0]}, "label": {0: "x"}, "dtype": object}
+        digest = layout.config_digest(config)
+        self.assertEqual(digest, layout.config_digest(
+            {**config, "_name_or_path": "/b", "transformers_version": "5.2", "_hash": "0"}))
+        for change in ({"layers": 3}, {"rope": {"theta": 1e6, "short": [1.0, 2.0]}},
+                       {"rope": {"theta": 1e4, "short": [1.0, 3.0]}}):
+            self.assertNotEqual(digest, layout.config_digest({**config, **change}))
+        self.assertNotEqual(digest, layout.config_digest(config, config))
 
     def test_the_last_segment_of_a_key_is_the_hash(self) -> None:
         key = layout.block_key(layout.shard_part(3, 1), bytes.fromhex("00ff10"))
@@ -151,166 +97,6 @@ class BlocksTest(unittest.TestCase):
         packed = HostBlocks([Layer(0, 20, ((0, 10),)), Layer(10, 20, ((0, 10),))], at)
         self.assertEqual((packed.pieces_per_block, packed.block_bytes), (1, 20))
         self.assertEqual(packed.pieces([1, 3])[0:2], [[(20, 20)], [(60, 20)]])
-
-
-class WorkersTest(unittest.TestCase):
-    def test_urgent_tasks_pass_the_others_and_the_queue_is_bounded(self) -> None:
-        workers = Workers("test", 1, queue=3)
-        busy, go, order = threading.Event(), threading.Event(), []
-        self.assertTrue(workers.submit(lambda: (busy.set(), go.wait())))
-        busy.wait()
-        self.assertTrue(workers.submit(lambda: order.append("patient")))
-        self.assertTrue(workers.submit(lambda: order.append("urgent"), urgent=True))
-        self.assertTrue(workers.submit(lambda: order.append("patient")))
-        self.assertFalse(workers.submit(lambda: order.append("too many")))
-        go.set()
-        workers.close()
-        self.assertEqual(order, ["urgent", "patient", "patient"])
-        self.assertFalse(workers.submit(lambda: None))
-
-    def test_stores_leave_a_thread_to_loads(self) -> None:
-        workers = Workers("test", 2, queue=8)
-        go, loaded = threading.Event(), threading.Event()
-        for _ in range(3):
-            workers.submit(go.wait)
-        workers.submit(loaded.set, urgent=True)
-        self.assertTrue(loaded.wait(10))
-        go.set()
-        workers.close()
-
-
-class PoolTest(unittest.TestCase):
-    def test_an_outage_is_a_miss_and_then_no_call_at_all(self) -> None:
-        bench = Bench()
-        bench.fake.down = DOWN
-        self.assertEqual(bench.pool.exists(["a", "b"]), [False, False])
-        self.assertTrue(bench.pool.away)
-        self.assertEqual(bench.pool.match(["a"]), 0)
-        self.assertEqual(bench.pool.load(["a"], [bytearray(1)], [1]), [False])
-        self.assertEqual(bench.fake.connects, 1)
-        self.assertEqual(len(bench.lines), 1)
-        bench.fake.down = None
-        bench.fake.objects["a"] = b"x"
-        bench.now += OPTIONS.backoff
-        self.assertEqual(bench.pool.exists(["a", "b"]), [True, False])
-        self.assertIn("the pool is back", bench.lines[-1])
-
-    def test_one_lost_object_among_others_is_no_outage(self) -> None:
-        bench = Bench()
-        bench.fake.objects |= {"a": b"x", "b": b"y"}
-        bench.fake.lost.add("a")
-        into = bytearray(1)
-        self.assertEqual(bench.pool.load(["a", "b"], [bytearray(1), into], [1, 1]), [False, True])
-        self.assertEqual(bytes(into), b"y")
-        self.assertFalse(bench.pool.away)
-        self.assertEqual(bench.lines, [])
-
-    def test_an_object_of_another_size_is_not_taken(self) -> None:
-        bench = Bench()
-        bench.fake.objects["a"] = b"x"
-        self.assertEqual(bench.pool.load(["a"], [bytearray(2)], [2]), [False])
-
-    def test_after_close_everything_misses(self) -> None:
-        bench = Bench()
-        bench.pool.exists(["a"])
-        bench.pool.close()
-        bench.pool.close()
-        self.assertEqual(bench.pool.exists(["a"]), [False])
-        self.assertEqual(bench.fake.calls, ["exists", "close"])
-
-
-class TransfersTest(unittest.TestCase):
-    def test_ranges_cover_all_and_respect_the_size(self) -> None:
-        self.assertEqual(cut([4, 4, 4, 20, 1], 8), [(0, 2), (2, 3), (3, 4), (4, 5)])
-        self.assertEqual(cut([], 8), [])
-
-    def test_a_job_ends_once_with_the_parts_that_worked(self) -> None:
-        bench = Bench()
-        bench.fake.objects |= {"a": b"1", "c": b"3"}
-        transfers = Transfers(bench.pool, AtOnce(), slice_bytes=1)
-        targets = [bytearray(1) for _ in range(3)]
-        transfers.load("job", ["a", "b", "c"], targets, [1, 1, 1])
-        (done,) = transfers.finished()
-        self.assertEqual((done.tag, done.ok, done.moved_bytes), ("job", [True, False, True], 2))
-        self.assertEqual((transfers.finished(), transfers.running), ([], 0))
-
-    def test_empty_jobs_and_jobs_of_a_pool_that_is_away_end_at_once(self) -> None:
-        bench = Bench()
-        bench.fake.down = DOWN
-        bench.pool.exists(["a"])
-        workers = AtOnce(by_hand=True)
-        transfers = Transfers(bench.pool, workers, slice_bytes=1)
-        transfers.store(1, ["a"], [b"1"], [""], [1])
-        transfers.store(2, [], [], [], [])
-        self.assertEqual([(d.tag, d.ok) for d in transfers.finished()], [(1, [False]), (2, [])])
-        self.assertEqual(workers.tasks, [])
-
-    def test_drain_waits_for_threads(self) -> None:
-        bench = Bench()
-        bench.fake.gate.clear()
-        transfers = Transfers(bench.pool, Workers("test", 2, 8), slice_bytes=1)
-        transfers.store(1, ["a", "b"], [b"1", b"2"], ["", "a"], [1, 1])
-        self.assertEqual((transfers.finished(), transfers.running), ([], 1))
-        bench.fake.gate.set()
-        transfers.drain()
-        self.assertEqual([d.ok for d in transfers.finished()], [[True, True]])
-        transfers.close()
-
-
-class LookupsTest(unittest.TestCase):
-    def test_questions_of_a_step_are_one_call(self) -> None:
-        bench = Bench()
-        bench.fake.objects["k1"] = b""
-        table = ExistsTable(bench.pool, AtOnce(), lambda key: f"k{key}")
-        self.assertEqual([table.ask(n, "r") for n in (1, 2, 1)], [None, None, None])
-        table.flush()
-        self.assertEqual([table.ask(n, "r") for n in (1, 2)], [True, False])
-        table.flush()
-        self.assertEqual(bench.fake.calls, ["exists"])
-
-    def test_answers_last_as_long_as_somebody_wants_them(self) -> None:
-        bench = Bench()
-        table = ExistsTable(bench.pool, AtOnce(), str)
-        table.ask("a", "r1"), table.ask("a", "r2")
-        table.flush()
-        table.forget("r1")
-        bench.fake.objects["a"] = b""
-        self.assertIs(table.ask("a", "r2"), False)
-        table.forget("r2")
-        self.assertIsNone(table.ask("a", "r3"))
-        table.flush()
-        self.assertIs(table.ask("a", "r3"), True)
-        table.correct(["a", "unknown"], False)
-        self.assertIs(table.ask("a", "r3"), False)
-
-    def test_a_request_that_ends_while_asking_leaves_nothing(self) -> None:
-        bench = Bench()
-        workers = AtOnce(by_hand=True)
-        table = ExistsTable(bench.pool, workers, str)
-        table.ask("a", "r1")
-        table.flush()
-        table.forget("r1")
-        workers.run()
-        self.assertIsNone(table.ask("a", "r2"))
-
-    def test_the_shortest_chain_of_all_ranks_counts(self) -> None:
-        bench = Bench()
-        bench.fake.objects |= dict.fromkeys(("x1", "x2", "x3", "y1", "y2"), b"")
-        table = MatchTable(bench.pool, AtOnce())
-        chains = [["x1", "x2", "x3"], ["y1", "y2", "y3"]]
-        self.assertIsNone(table.ask("r", 4, lambda: chains))
-        self.assertEqual(table.ask("r", 4, self.fail), 2)
-        self.assertEqual(table.ask("r", 5, self.fail), 1)
-        self.assertEqual(table.ask("r", 9, self.fail), 0)
-        table.forget("r")
-        self.assertIsNone(table.ask("r", 4, lambda: chains))
-
-    def test_a_pool_that_is_away_answers_at_once(self) -> None:
-        bench = Bench()
-        bench.fake.down = DOWN
-        bench.pool.match(["a"])
-        self.assertEqual(MatchTable(bench.pool, AtOnce()).ask("r", 0, self.fail), 0)
-        self.assertIs(ExistsTable(bench.pool, AtOnce(), str).ask("a", "r"), False)
 
 
 @dataclass
@@ -418,6 +204,57 @@ class PlannerTest(unittest.TestCase):
         _, (save,) = planner.plan({"r": 16}, lambda name: [1, 2, 3, 4])
         self.assertEqual((save.blocks, save.parent), ([3, 4], b"\1"))
 
+    def test_abandoned_blocks_are_free_before_workers_have_stopped(self) -> None:
+        planner, request = self.planner(), request_of(8)
+        planner.allocated(request, [1, 2], 0)
+        _, (save,) = planner.plan({"r": 8}, lambda name: [1, 2])
+        self.assertFalse(planner.take_cut_off())
+        planner.abandon()
+        self.assertEqual((self.pins.count, planner.saving), ({}, False))
+        self.assertEqual([planner.take_cut_off(), planner.take_cut_off()], [True, False])
+        planner.report({save.job: 1}, [])  # a worker that had ended it
+        self.assertEqual(self.pins.count, {})
+        request.num_computed_tokens = 0  # what was cut off is saved when it is computed again
+        self.assertEqual(planner.plan({"r": 8}, lambda name: [1, 2])[1][0].blocks, [1, 2])
+        planner.take_cut_off()
+        planner.report({save.job + 1: 1}, [])
+        planner.abandon()
+        self.assertFalse(planner.take_cut_off(), "nothing was under way")
+
+    def test_after_leaving_nothing_is_asked_loaded_or_saved(self) -> None:
+        self.store(0, 1)
+        planner, request = self.planner(), request_of(12)
+        self.assertEqual(planner.matched(request, 0), (None, False))
+        self.assertEqual([planner.leave(), planner.leave()], [True, False])
+        self.assertEqual(planner.matched(request, 0), (0, False))
+        planner.allocated(request, [1, 2, 3], 0)
+        self.assertEqual(planner.plan({"r": 12}, lambda name: [1, 2, 3]), ([], []))
+
+    def test_an_abort_while_blocks_are_loaded_leaves_nothing_behind(self) -> None:
+        self.store(0, 1)
+        planner, request = self.planner(), request_of(12)
+        self.assertEqual(self.match(planner, request), 8)
+        planner.allocated(request, [1, 2, 3], 8)
+        planner.ended("r")
+        (load,), saves = planner.plan({}, lambda name: None)  # vLLM holds its blocks until it ends
+        self.assertEqual((load.blocks, saves), ([1, 2], []))
+        planner.report({}, ["r"])
+        self.assertEqual(self.match(planner, request_of(12)), 8)
+
+    def test_a_preemption_leaves_saves_alone_and_is_loaded_again(self) -> None:
+        planner, request = self.planner(), request_of(13)
+        self.assertEqual(self.match(planner, request), 0)
+        planner.allocated(request, [1, 2, 3, 4], 0)
+        _, (save,) = planner.plan({"r": 13}, lambda name: [1, 2, 3, 4])
+        request.num_computed_tokens = 0  # preempted; its blocks are pinned for the save
+        self.assertEqual(self.pins.count, {1: 1, 2: 1, 3: 1})
+        self.store(0, 1, 2)
+        planner.report({save.job: 1}, [])
+        self.assertEqual(self.match(planner, request), 12)
+        planner.allocated(request, [7, 8, 9, 5], 12)
+        (load,), saves = planner.plan({}, lambda name: None)
+        self.assertEqual((load.blocks, saves, self.pins.count), ([7, 8, 9], [], {}))
+
     def test_prompt_only_and_finer_hashes(self) -> None:
         planner, request = self.planner(prompt_only=True, hash_tokens=2), request_of(16)
         request.block_hashes = [bytes([i]) for i in range(8)]
@@ -461,6 +298,26 @@ class MoverTest(unittest.TestCase):
                          ({"r"}, {4}, {"r"}))
         self.assertEqual(other_memory[12:16] + other_memory[32:36], bytes(memory[4:8]
                          + memory[24:28]))
+
+    def test_calls_get_plain_lists(self) -> None:
+        from moonpool.vllm.planner import Load, Save
+        bench, given = Bench(), []
+        mover, _ = self.mover(bench)
+        client = bench.fake.connect()
+
+        def put(keys: Any, values: Any, **how: Any) -> Any:
+            given.append(values)
+            return type(client).put_many(client, keys, values, **how)
+
+        def get(keys: Any, targets: Any, **how: Any) -> Any:
+            given.append(targets)
+            return type(client).get_into_many(client, keys, targets, **how)
+
+        client.put_many, client.get_into_many = put, get
+        bench.pool._connect = lambda: client
+        mover.save(Save(7, [1], [b"a"], b""))
+        mover.load(Load("r", [2], [b"a"]))
+        self.assertEqual([type(x) for x in given] + [type(x[0]) for x in given], [list] * 4)
 
     def test_a_replica_rank_reports_without_writing(self) -> None:
         from moonpool.vllm.planner import Save

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 import threading
 import time
@@ -12,6 +13,8 @@ from typing import Any, TypeVar
 import moonpool
 from mooncake._codes import ErrorCode, code_of
 from mooncake._memory import BufferHandle
+from mooncake._patience import Patience, clock
+from mooncake._staging import Staging
 
 _log = logging.getLogger("mooncake.store")
 _T = TypeVar("_T")
@@ -48,9 +51,13 @@ class Complaints:
 class Pool:
     """Calls never raise a MoonpoolError: each key has a number or value of its own. Thread-safe."""
 
-    def __init__(self, client: moonpool.Client, timeout: float) -> None:
+    def __init__(self, client: moonpool.Client, timeout: float, patience: Patience = Patience(),
+                 staging_bytes: int = 0) -> None:
+        """``staging_bytes``: of the copies from which a caller of some patience is served."""
         self._client = client
         self._timeout = timeout
+        self._patience = patience
+        self._staging = Staging(staging_bytes)
         self._complaints = Complaints()
 
     def close(self) -> None:
@@ -65,7 +72,25 @@ class Pool:
         return True
 
     def put(self, keys: Sequence[str], values: Sequence[Any], replicas: int) -> list[int]:
-        """0: readable by everybody, now or before. A value is a buffer or a list of buffers."""
+        """0: readable by everybody, now or before. A value is a buffer or a list of buffers.
+
+        -901 for what a caller of some patience may have overwritten before it was copied.
+        """
+        if math.isinf(self._patience.put):
+            return self._put(keys, values, replicas)
+        deadline = self._patience.put_deadline()
+        codes: list[int] = []
+        for part in self._staging.rounds(values):
+            try:
+                with self._staging.copies(values[part], deadline) as copies:
+                    if copies is None:
+                        raise self._too_late("put", self._patience.put)
+                    codes += self._put(keys[part], copies, replicas)
+            except moonpool.MoonpoolError as error:
+                codes += [self._number("put", error, int)] * len(keys[part])
+        return codes
+
+    def _put(self, keys: Sequence[str], values: Sequence[Any], replicas: int) -> list[int]:
         def put_batch(batch: Sequence[str], stored: Sequence[Any]) -> list[Any]:
             deadline = time.monotonic() + self._timeout
             outcomes = self._put_once(batch, stored, replicas)
@@ -90,9 +115,41 @@ class Pool:
                                      wait_for_space=False, **options)
 
     def get_into(self, keys: Sequence[str], targets: Sequence[Any]) -> list[int]:
-        """Bytes read, or why not. A target is a buffer or a list of buffers."""
-        outcomes = self._in_batches(self._client.get_into_many, keys, targets)
+        """Bytes read, or why not. A target is a buffer or a list of buffers.
+
+        Ends while a caller of some patience still waits: -901 for what could not be read by then.
+        """
+        deadline = self._patience.get_deadline()
+
+        def get_batch(batch: Sequence[str], into: Sequence[Any]) -> list[Any]:
+            left = min(self._timeout, deadline - clock())
+            if left <= 0:
+                raise self._too_late("get", self._patience.get)
+            return self._client.get_into_many(batch, into, timeout=left)
+
+        outcomes = self._in_batches(get_batch, keys, targets)
         return [self._number("get_into", outcome, int) for outcome in outcomes]
+
+    def get_whole_into(self, keys: Sequence[str], targets: Sequence[Any],
+                       sizes: Sequence[int]) -> list[int]:
+        """As get_into; -800 for an object that does not fill its target's ``sizes[i]`` bytes."""
+        read = self.get_into(keys, targets)
+        for i, (nbytes, size) in enumerate(zip(read, sizes)):
+            if 0 <= nbytes < size:
+                self._complaints.note("get_into", moonpool.DataLoss(
+                    f"an object of {nbytes} bytes was read into {size}", code="DATA_LOSS",
+                    reason="SHORT_OBJECT", key=keys[i],
+                    hint="engines with another layout under the same keys need another namespace; "
+                         "for callers that look at the number there is `short_reads`"))
+                read[i] = int(ErrorCode.TRANSFER_FAIL)
+        return read
+
+    @staticmethod
+    def _too_late(call: str, patience: float) -> moonpool.DeadlineExceeded:
+        return moonpool.DeadlineExceeded(
+            f"the caller waits {patience:g} s and may be using its memory again; the {call} began "
+            "too late", code="DEADLINE_EXCEEDED", reason="CALLER_GONE",
+            hint="LMCache: a longer transfer_timeout, or fewer puts at a time")
 
     def get(self, keys: Sequence[str]) -> list[bytes | None]:
         outcomes = self._in_batches(self._client.get_many, keys)
@@ -143,17 +200,23 @@ class Pool:
                 for outcome in outcomes]
 
     def remove_where(self, pattern: re.Pattern[str] | None) -> int:
-        """How many keys were removed, of those in which the pattern is found; None: of all."""
+        """How many keys were removed, of those in which the pattern is found; None: of all.
+
+        The number of an error when one may be left that was there all the time.
+        """
         removed = 0
         after = ""
         while True:
             try:
                 page = self._client.list_keys(limit=_PAGE_KEYS, after=after)
             except moonpool.MoonpoolError as error:
-                self._complaints.note("list_keys", error)
-                return removed or code_of(error)
-            keys = [key for key in page.keys if pattern is None or pattern.search(_text(key))]
-            removed += self.remove(keys).count(0)
+                return self._number("list_keys", error, int)
+            codes = self.remove([key for key in page.keys
+                                 if pattern is None or pattern.search(_text(key))])
+            removed += codes.count(0)
+            left = [code for code in codes if code not in (0, ErrorCode.OBJECT_NOT_FOUND)]
+            if left:
+                return left[0]
             after = page.next
             if not after:
                 return removed

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import moonpool
+from mooncake._patience import Patience, patience_of_lmcache
 
 _log = logging.getLogger("mooncake.store")
 
@@ -16,6 +18,7 @@ _DEFAULT_TENANT = "default"
 _DEFAULT_TIMEOUT = 10.0
 # Of a namespace that a tenant's name makes, where nobody gives a fingerprint.
 _PLAIN_FINGERPRINT = "mooncake.store"
+_DEFAULT_STAGING = "1GB"
 _UNITS = {"kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40,
           "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "b": 1}
 
@@ -69,6 +72,9 @@ class Setup:
         timeout: Seconds that a call takes at most.
         hostname: What ``get_hostname`` answers.
         segment_bytes: What the caller would lend to the pool.
+        patience: Of a caller that does not wait for the end of its calls.
+        staging_bytes: Of the copies that its puts are made from.
+        short_reads: Whether an object may be shorter than what it is read into.
     """
 
     masters: str
@@ -77,12 +83,16 @@ class Setup:
     timeout: float
     hostname: str
     segment_bytes: int
+    patience: Patience
+    staging_bytes: int
+    short_reads: bool
 
     @staticmethod
     def of(config: Mapping[str, Any]) -> Setup:
         """From the arguments by name: those of the original's dictionary, LMCache's spelling of
-        them, and ``namespace``, ``fingerprint`` and ``timeout``, which win over MOONPOOL_NAMESPACE,
-        MOONPOOL_FINGERPRINT and MOONPOOL_TIMEOUT. What has no meaning here is passed over.
+        them, and ``namespace``, ``fingerprint``, ``timeout`` and the others of docs/MOONCAKE.md,
+        which win over MOONPOOL_NAMESPACE and so on. What has no meaning here is passed over. What
+        LMCache's connector needs is seen from its being the caller.
 
         ValueError says what is wrong.
         """
@@ -97,6 +107,8 @@ class Setup:
         timeout = float(_option(config, "timeout") or _DEFAULT_TIMEOUT)
         if timeout <= 0:
             raise ValueError(f"timeout is not positive: {timeout}")
+        said = Patience(_seconds(config, "put_patience"), _seconds(config, "get_patience"))
+        lmcache = patience_of_lmcache(said)
         return Setup(
             masters=masters,
             namespace=namespace_of(_option(config, "namespace"),
@@ -104,7 +116,10 @@ class Setup:
             fingerprint=_option(config, "fingerprint"),
             timeout=timeout,
             hostname=str(config.get("local_hostname", "")),
-            segment_bytes=bytes_of(config.get("global_segment_size", 0)))
+            segment_bytes=bytes_of(config.get("global_segment_size", 0)),
+            patience=said if lmcache is None else lmcache,
+            staging_bytes=bytes_of(_option(config, "staging") or _DEFAULT_STAGING),
+            short_reads=_is_on(config, "short_reads", otherwise=lmcache is not None))
 
     def connect(self) -> moonpool.Client:
         """A client of the pool. Raises moonpool.MoonpoolError.
@@ -135,3 +150,18 @@ def namespace_of(namespace: str, tenant: str) -> str:
 
 def _option(config: Mapping[str, Any], name: str) -> str:
     return str(config.get(name) or os.environ.get(f"MOONPOOL_{name.upper()}", ""))
+
+
+def _seconds(config: Mapping[str, Any], name: str) -> float:
+    seconds = float(_option(config, name) or math.inf)
+    if not seconds > 0:
+        raise ValueError(f"{name} is not positive: {seconds}")
+    return seconds
+
+
+def _is_on(config: Mapping[str, Any], name: str, otherwise: bool) -> bool:
+    said = config.get(name)
+    text = (_option(config, name) if said is None else str(said)).lower()
+    if text not in ("", "0", "1", "false", "true"):
+        raise ValueError(f"{name} is neither 0 nor 1: {text!r}")
+    return text in ("1", "true") if text else otherwise

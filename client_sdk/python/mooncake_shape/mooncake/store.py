@@ -23,6 +23,7 @@ from typing import Any
 import moonpool
 from mooncake._codes import ErrorCode, code_of
 from mooncake._memory import BufferHandle, MooncakeHostMemAllocator, RegisteredBuffers
+from mooncake._patience import handed_over, is_called_by_lmcache
 from mooncake._pool import Pool
 from mooncake._replicas import (
     BufferDescriptor,
@@ -62,12 +63,18 @@ class MooncakeDistributedStore:
 
     Calls return numbers, and raise only for arguments of a wrong type. 0 is success, what is below
     it an ``ErrorCode``; before ``setup`` and after ``close`` -1010, b"" or None. When a call has
-    returned nothing touches its buffers any more.
+    returned nothing touches its buffers any more. For a caller that does not wait until then see
+    docs/MOONCAKE.md on patience.
+
+    Attributes:
+        is_waited_for: Whether callers wait for the end of every call.
     """
 
     def __init__(self) -> None:
         self._pool: Pool | None = None
         self._hostname = ""
+        self._has_short_reads = False
+        self.is_waited_for = True
         self._registered = RegisteredBuffers()
 
     # --- Beginning and end.
@@ -81,8 +88,14 @@ class MooncakeDistributedStore:
         Connects to the Moonpool whose master is named. What else is said of memory and transport is
         accepted and has no effect: the nodes own the memory. 0, -600 for what cannot be understood,
         or why the pool cannot be reached.
+
+        RuntimeError instead of the number where LMCache calls, which looks at none: it goes on
+        without the pool, rather than with a store on which nothing can be found.
         """
-        return self._open(arguments_by_name(args, kwargs))
+        code = self._open(arguments_by_name(args, kwargs))
+        if code != 0 and is_called_by_lmcache():
+            raise RuntimeError(f"setup: {code}; the log mooncake.store says why")
+        return code
 
     def setup_dummy(self, mem_pool_size: int, local_buffer_size: int, server_address: str) -> int:
         """As ``setup``; the address is that of Moonpool's master."""
@@ -104,7 +117,9 @@ class MooncakeDistributedStore:
                       setup.segment_bytes)
         self.close()
         self._hostname = setup.hostname
-        self._pool = Pool(client, setup.timeout)
+        self._has_short_reads = setup.short_reads
+        self.is_waited_for = setup.patience.is_endless()
+        self._pool = Pool(client, setup.timeout, setup.patience, setup.staging_bytes)
         return 0
 
     def close(self) -> int:
@@ -139,14 +154,17 @@ class MooncakeDistributedStore:
 
     # --- Writing.
 
+    @handed_over
     def put(self, key: str, value: Any, config: ReplicateConfig | None = None) -> int:
         """Stores a buffer's bytes; 0 also when the key was there before."""
         return self._put([key], [value], config)[0]
 
+    @handed_over
     def put_parts(self, key: str, *parts: Any, config: ReplicateConfig | None = None) -> int:
         """Stores the concatenation of buffers."""
         return self._put([key], [list(parts)], config)[0]
 
+    @handed_over
     def put_batch(self, keys: Sequence[str], values: Sequence[Any],
                   config: ReplicateConfig | None = None) -> int:
         """``put`` of many: 0, or the first number that is not."""
@@ -154,11 +172,13 @@ class MooncakeDistributedStore:
             return _BAD
         return next((code for code in self._put(keys, values, config) if code != 0), 0)
 
+    @handed_over
     def put_from(self, key: str, buffer_ptr: int, size: int,
                  config: ReplicateConfig | None = None) -> int:
         """Stores ``size`` bytes at an address."""
         return self.batch_put_from([key], [buffer_ptr], [size], config)[0]
 
+    @handed_over
     def batch_put_from(self, keys: Sequence[str], buffer_ptrs: Sequence[int], sizes: Sequence[int],
                        config: ReplicateConfig | None = None) -> list[int]:
         """``put_from`` of many, in one call to the master."""
@@ -167,6 +187,7 @@ class MooncakeDistributedStore:
         return self._put_memory(keys, [[ptr] for ptr in buffer_ptrs], [[size] for size in sizes],
                                 config)
 
+    @handed_over
     def batch_put_from_multi_buffers(
             self, keys: Sequence[str], all_buffer_ptrs: Sequence[Sequence[int]],
             all_sizes: Sequence[Sequence[int]],
@@ -220,40 +241,51 @@ class MooncakeDistributedStore:
         pool = self._pool
         return [None] * len(keys) if pool is None else pool.get_buffers(keys)
 
+    @handed_over
     def get_into(self, key: str, buffer_ptr: int, size: int) -> int:
-        """Reads the object to an address; the bytes read. -600: it is larger than ``size``."""
+        """Reads the object to an address; the bytes read.
+
+        -600: it is larger than ``size``. -800: it is smaller, and the store has no ``short_reads``;
+        it is another one than was meant, and part of the memory was not written.
+        """
         return self.batch_get_into([key], [buffer_ptr], [size])[0]
 
+    @handed_over
     def batch_get_into(self, keys: Sequence[str], buffer_ptrs: Sequence[int],
                        sizes: Sequence[int]) -> list[int]:
         """``get_into`` of many. A key may stand more than once: each buffer is filled."""
         if not len(keys) == len(buffer_ptrs) == len(sizes):
             return [_BAD] * len(keys)
-        return self._get_memory(keys, [[ptr] for ptr in buffer_ptrs], [[size] for size in sizes])
+        return self._get_memory(keys, [[ptr] for ptr in buffer_ptrs], [[size] for size in sizes],
+                                self._has_short_reads)
 
+    @handed_over
     def batch_get_into_multi_buffers(
             self, keys: Sequence[str], all_buffer_ptrs: Sequence[Sequence[int]],
             all_sizes: Sequence[Sequence[int]],
             prefer_alloc_in_same_node: bool = False) -> list[int]:
         """Reads each object to several addresses, in order.
 
-        -800 when the object has fewer bytes than these take: it is another one than was meant, and
-        part of the memory was not written.
+        -800 when the object has fewer bytes than these take, also with ``short_reads``.
         """
         if not len(keys) == len(all_buffer_ptrs) == len(all_sizes):
             return [_BAD] * len(keys)
-        read = self._get_memory(keys, all_buffer_ptrs, all_sizes)
-        return [int(ErrorCode.TRANSFER_FAIL) if 0 <= nbytes < sum(sizes) else nbytes
-                for nbytes, sizes in zip(read, all_sizes)]
+        return self._get_memory(keys, all_buffer_ptrs, all_sizes)
 
     def _get_memory(self, keys: Sequence[str], ptrs: Sequence[Sequence[int]],
-                    sizes: Sequence[Sequence[int]]) -> list[int]:
+                    sizes: Sequence[Sequence[int]], may_be_short: bool = False) -> list[int]:
         pool = self._pool
         if pool is None:
             return [_CLOSED] * len(keys)
         targets = [_memory(*target, writable=True) for target in zip(ptrs, sizes)]
-        return _where_there_is_memory(targets, lambda given: pool.get_into(
-            [keys[i] for i in given], [targets[i] for i in given]))
+
+        def get(given: list[int]) -> list[int]:
+            asked, into = [keys[i] for i in given], [targets[i] for i in given]
+            if may_be_short:
+                return pool.get_into(asked, into)
+            return pool.get_whole_into(asked, into, [sum(sizes[i]) for i in given])
+
+        return _where_there_is_memory(targets, get)
 
     # --- Asking.
 

@@ -38,6 +38,8 @@ _SHAPE = (
     "dtype",
     "page_size",
     "layout",
+    "start_layer",
+    "end_layer",
     "layer_num",
     "target_layer_num",
     "head_num",
@@ -46,6 +48,12 @@ _SHAPE = (
     "kv_lora_rank",
     "qk_rope_head_dim",
     "kv_cache_dim",
+    "num_mamba_layers",
+    "temporal_dtype",
+    "temporal_state_shape",
+    "conv_dtype",
+    "conv_state_shapes",
+    "indexer_dtype",
     "storage_format_tag",
 )
 

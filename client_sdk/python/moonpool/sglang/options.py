@@ -61,7 +61,7 @@ class Options:
     query_timeout: float = 1.0  # batch_exists: on the way of a request to its first token
     read_timeout: float = 4.0  # one batch of pages
     write_timeout: float = 4.0
-    hold: float = 10.0  # what a query found stays in place so long, for the read that follows
+    hold: float = 3.0  # what a query found is not evicted for so long (as the pool allows)
     chunk_bytes: int = 256 << 20  # a batch goes in pieces of so much: what is done by the deadline
     # counts, from the front
 

@@ -153,6 +153,7 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
 
     def _open(self) -> None:
         options = self._options
+        self.close()
         self._io = PoolIo(self._connect, options, self._clock)
         where = f"namespace {self.namespace!r} at {','.join(options.masters)}"
         try:
@@ -166,7 +167,7 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
         logger.info("moonpool: %s, layout %s", where, self.fingerprint)
 
     def _connect(self, timeout: float) -> Any:
-        """A client of the pool. Tests put their own here."""
+        """A client for this engine's namespace; raises what moonpool.Client raises."""
         options = self._options
         return moonpool.Client(
             list(options.masters),

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 # The pool refuses larger batches. Well under it, so that several ranks do not send them at once.
 KEYS_MAX = 4096
 
+_SECONDS_MIN = 0.001  # a timeout of 0 would be none
+
 
 class PoolIo:
     """One client of the pool, seen as SGLang sees storage: what is there, read, write."""
@@ -280,7 +282,8 @@ class PoolIo:
         answered = heard_of
         retry_after = 0.0
         try:
-            result, overall = call(self._connected(left), left)
+            client = self._connected(left)
+            result, overall = call(client, max(deadline - self._clock(), _SECONDS_MIN))
             answered |= overall.answered
             return result
         except Exception as error:  # SGLang's thread must live: a miss, whatever it is

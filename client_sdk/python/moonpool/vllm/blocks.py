@@ -41,8 +41,8 @@ class Layer:
 class HostBlocks:
     """The blocks of all layers, in host memory.
 
-    memory_at(address, nbytes, owner) makes the buffer object of a run. Reading a slot of the result
-    of pieces() makes its buffers; none of them outlives the slot's use.
+    memory_at(address, nbytes, owner) makes the buffer object of a run. Taking a part of the result
+    of pieces() makes its buffers; none of them outlives the part's use.
     """
 
     def __init__(
@@ -79,17 +79,15 @@ class HostBlocks:
         self._runs.append((address, length, stride, owner))
 
 
-class BlockPieces(Sequence[list[Any]]):
-    """A sequence of blocks' buffers that are made on access: on the thread that moves them."""
+class BlockPieces:
+    """Blocks' buffers, which are made when a part is taken: on the thread that moves it.
+
+    No sequence of its own, so that nothing of it runs within a call that got it: a slice is a list.
+    """
 
     def __init__(self, blocks: HostBlocks, ids: Sequence[int]) -> None:
         self._blocks = blocks
         self._ids = ids
 
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def __getitem__(self, at: Any) -> Any:
-        if isinstance(at, slice):
-            return [self._blocks.buffers(block) for block in self._ids[at]]
-        return self._blocks.buffers(self._ids[at])
+    def __getitem__(self, part: slice) -> list[list[Any]]:
+        return [self._blocks.buffers(block) for block in self._ids[part]]

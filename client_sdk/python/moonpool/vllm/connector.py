@@ -15,7 +15,7 @@ moves (`Mover`). I/O and lookups run in threads of their own; a step never waits
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -37,13 +37,14 @@ from vllm.v1.kv_cache_interface import (
     group_kernel_blocks,
     iter_layer_specs,
 )
+from vllm.version import __version__ as vllm_version
 
 from . import engine
 from .blocks import HostBlocks, Layer, dense_runs
 from .layout import Layout, check_hashes, shard_part
 from .lookups import MatchTable
 from .mover import Ended, Mover
-from .options import SAVE_PROMPT, Options
+from .options import LEFT, SAVE_PROMPT, Options
 from .planner import Load, Planner, Save, Settings, max_pinned_blocks
 from .pool import Pool, connector
 from .transfers import Transfers
@@ -61,10 +62,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class StepWork(KVConnectorMetadata):
-    """From the scheduler to the workers: what a step is to load and to save."""
+    """From the scheduler to the workers: what a step is to load and to save.
+
+    cut_off: end the saves of earlier steps before this one writes; their blocks may be others' now.
+    """
 
     loads: list[Load] = field(default_factory=list)
     saves: list[Save] = field(default_factory=list)
+    cut_off: bool = False
 
 
 @dataclass
@@ -85,13 +90,35 @@ class _BlockPoolPins:
 
     def __init__(self) -> None:
         self.pool: BlockPool | None = None
+        self._count: Counter[int] = Counter()
+
+    def bind(self, pool: BlockPool, let_go: Callable[[], None]) -> None:
+        """let_go() runs before a reset of the pool that fails because of these pins only.
+
+        vLLM resets its cache for other weights, and takes it for an error when it cannot. A
+        connector is told afterwards, which is too late; hence the call is put in between here.
+        """
+        self.pool = pool
+        reset = pool.reset_prefix_cache
+
+        def reset_prefix_cache() -> bool:
+            used = pool.num_gpu_blocks - pool.get_num_free_blocks() - 1  # one is never given away
+            if used == sum(pool.blocks[b].ref_cnt == n for b, n in self._count.items()):
+                let_go()
+            return reset()
+
+        pool.reset_prefix_cache = reset_prefix_cache  # type: ignore[method-assign]
 
     def pin(self, blocks: Sequence[int]) -> None:
+        """One more user of each block."""
         assert self.pool is not None
+        self._count.update(blocks)
         self.pool.touch([self.pool.blocks[block] for block in blocks])
 
     def unpin(self, blocks: Sequence[int]) -> None:
+        """One user less; the blocks of a chain's end are given away first."""
         assert self.pool is not None
+        self._count -= Counter(blocks)  # drops what comes to 0
         self.pool.free_blocks([self.pool.blocks[block] for block in reversed(blocks)])
 
 
@@ -115,20 +142,23 @@ def layout_of(config: VllmConfig, cache: KVCacheConfig, options: Options) -> Lay
     """Everything that decides on the bytes of a block; scheduler and workers get the same."""
     model, kept = config.model_config, config.cache_config
     block_tokens, hash_tokens = resolve_kv_cache_block_sizes(cache, config)
+    stages = config.parallel_config.pipeline_parallel_size
     dtype = model.dtype if kept.cache_dtype == "auto" else kept.cache_dtype
     return Layout({
         "kind": "connector",
-        "release": engine.release(),
+        "version": vllm_version,
         "device": engine.device_name(),
         "flavor": options.flavor,
         "model": options.model or model.model,
-        "revision": options.revision or model.revision,
+        **engine.model_fields(config),
+        **({"revision": options.revision} if options.revision else {}),
         "dtype": str(dtype).removeprefix("torch."),
-        "model_dtype": model.dtype,
-        "quantization": model.quantization,
         "block_tokens": block_tokens,
         "hash_tokens": hash_tokens,
         "layout": cache.kv_cache_layout,
+        # The scheduler does not know the layers of all stages, and must name what workers name.
+        "layers": (cache.kv_cache_groups[0].layer_names if stages == 1
+                   else engine.draft_name(config)),
         "replicas_of_shard": cache.kv_tp_replicas,
         "hashes": engine.root_name(kept.prefix_caching_hash_algo),
         **engine.parallel_fields(config.parallel_config),
@@ -152,12 +182,17 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
         namespace = layout.namespace(options.namespace)
         fingerprint = moonpool.fingerprint(**layout.fingerprint_fields())
         self._options = options
-        self._pool = Pool(connector(namespace, fingerprint, options), options, log=engine.warn)
+        connect = connector(namespace, fingerprint, options, engine.warn)
+        self._pool = Pool(connect, options, log=engine.warn)
         self._pins = _BlockPoolPins()
         self._mover: Mover | None = None
         self._ended = Ended()
         if role == KVConnectorRole.SCHEDULER:
             engine.logger.info("moonpool: connector in namespace %s", namespace)
+            if vllm_config.weight_transfer_config is not None:
+                engine.warn("moonpool: this engine gets new weights while it runs. Pause it with "
+                            "clear_cache=True for that: otherwise nobody tells the pool, and "
+                            "blocks of the new weights are taken for blocks of the old ones")
             self._lookups = Workers("moonpool-lookup", 2, options.queue)
             matches = MatchTable(self._pool, self._lookups)
             self._planner = Planner(self._settings(), matches, self._pins)
@@ -195,7 +230,7 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
     # In the scheduler.
 
     def bind_gpu_block_pool(self, gpu_block_pool: BlockPool) -> None:
-        self._pins.pool = gpu_block_pool
+        self._pins.bind(gpu_block_pool, self._planner.abandon)
 
     def get_num_new_matched_tokens(
         self, request: Request, num_computed_tokens: int
@@ -214,7 +249,8 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
             tables = state.get_block_ids(request) if state is not None else None
             return tables[0] if tables else None
 
-        return StepWork(*self._planner.plan(scheduler_output.num_scheduled_tokens, table_of))
+        loads, saves = self._planner.plan(scheduler_output.num_scheduled_tokens, table_of)
+        return StepWork(loads, saves, self._planner.take_cut_off())
 
     def update_connector_output(self, connector_output: KVConnectorOutput) -> None:
         report = connector_output.kv_connector_worker_meta
@@ -236,11 +272,16 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
         return False, None
 
     def reset_cache(self) -> bool | None:
-        """False: what is in the pool belongs to all engines, and is not removed for one of them."""
-        if self.role == KVConnectorRole.SCHEDULER:
-            engine.warn("moonpool: the pool is shared and is not reset with this engine's cache. "
-                        "After a change of weights use another revision, or the old blocks are hit")
-        return False
+        """Leaves the pool: the weights may be others from now on, and nobody says which.
+
+        What is in the pool belongs to all engines, and stays. True, as vLLM takes all else for a
+        failure. None in a worker.
+        """
+        if self.role != KVConnectorRole.SCHEDULER:
+            return None
+        if not self._options.fixed_weights and self._planner.leave():
+            engine.warn(LEFT)
+        return True
 
     # In a worker.
 
@@ -259,6 +300,12 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
         self._mover = Mover(blocks, transfers, part, writes=tensor % replicas == 0)
         engine.logger.info("moonpool: blocks of %d bytes in %d pieces, as %s", blocks.block_bytes,
                            blocks.pieces_per_block, part)
+
+    def handle_preemptions(self, kv_connector_metadata: KVConnectorMetadata) -> None:
+        """Before anything of the step is written."""
+        assert isinstance(kv_connector_metadata, StepWork)
+        if kv_connector_metadata.cut_off:
+            self._moves().cut_off()
 
     def start_load_kv(self, forward_context: ForwardContext, **kwargs: Any) -> None:
         for load in self._work().loads:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from vllm.logger import init_logger
 from vllm.platforms import current_platform
 from vllm.utils.hashing import get_hash_fn_by_name
 from vllm.v1.core import kv_cache_utils
-from vllm.version import __version__
+
+from .layout import config_digest
+
+if TYPE_CHECKING:
+    from vllm.config import ModelConfig, VllmConfig
 
 ALGORITHMS = ("sha256_cbor", "sha256", "xxhash_cbor", "xxhash")
 
@@ -74,9 +78,29 @@ def device_name() -> str:
     return f"cpu-{arch}{'-amx' if amx else ''}{'-avx512' if avx512 else ''}"
 
 
-def release() -> str:
-    """vLLM's version without its last number: another one may lay blocks out in another way."""
-    return ".".join(__version__.split(".")[:2])
+def model_fields(config: VllmConfig) -> dict[str, object]:
+    """What of the model, and of how it is run, decides on the bytes of a block."""
+    model = config.model_config
+    return {
+        "revision": getattr(model.hf_config, "_commit_hash", None) or model.revision,
+        "model_dtype": model.dtype,
+        "quantization": model.quantization,
+        "max_model_len": model.max_model_len,  # some rotary embeddings have other factors beyond
+        "config": _digest_of(model),  # with what --hf-overrides makes of it
+    }
+
+
+def draft_name(config: VllmConfig) -> str:
+    """The model that drafts for this one, whose layers may have blocks, too; "" without one."""
+    speculative = config.speculative_config
+    if speculative is None:
+        return ""
+    draft = speculative.draft_model_config
+    return f"{speculative.method}:{_digest_of(draft) if draft is not None else ''}"
+
+
+def _digest_of(model: ModelConfig) -> str:
+    return config_digest(model.hf_config.to_dict(), model.hf_text_config.to_dict())
 
 
 def parallel_fields(parallel: Any) -> dict[str, object]:

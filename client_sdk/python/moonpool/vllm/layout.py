@@ -1,9 +1,9 @@
 """Which blocks are the same bytes: the namespace, its fingerprint, and the keys. Pure.
 
 Two engines may use each other's blocks when everything that decides on the bytes is equal: model,
-revision, data type, tokens per block, memory layout, how the model is split over ranks, and how
-block hashes are made. All of it goes into a digest, which is part of the namespace's name; engines
-that differ in any of it work in different namespaces and never meet.
+revision, configuration, data type, tokens per block, memory layout, how the model is split over
+ranks, vLLM's version, and how block hashes are made. All of it goes into a digest, which is part of
+the namespace's name; engines that differ in any of it work in different namespaces and never meet.
 
 A key is `<rank part>/<hex of the block hash>`: `t0p0/3f0a...` holds what tensor-parallel shard 0 of
 pipeline stage 0 keeps of the block. The last segment is always the hash alone.
@@ -47,11 +47,27 @@ class Layout:
 
     def fingerprint_fields(self) -> dict[str, object]:
         """What the master keeps beside the name, which has room for 254 bytes with it."""
-        short = {"engine": "vllm", "layout": self.digest}
+        short: dict[str, object] = {"engine": "vllm", "layout": self.digest}
         for name in ("dtype", "block_tokens"):
             if name in self.fields:
                 short[name] = self.fields[name]
         return short
+
+
+def config_digest(*configs: Mapping[str, object]) -> str:
+    """16 hex digits of models' configurations, wherever they lie: equal where models compute alike.
+
+    Left out is what says where a configuration came from: private names, and the library's version.
+    """
+
+    def kept(value: object) -> object:
+        if isinstance(value, Mapping):
+            return {str(name): kept(inner) for name, inner in value.items()
+                    if not str(name).startswith("_") and name != "transformers_version"}
+        return [kept(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+    text = json.dumps([kept(config) for config in configs], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def shard_part(tensor: int, stage: int) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from .pool import Pool
 from .workers import Workers
@@ -30,7 +31,7 @@ class ExistsTable:
     name_of(key) is the key's name in the pool.
     """
 
-    def __init__(self, pool: Pool, workers: Workers, name_of: Callable[[Hashable], str]) -> None:
+    def __init__(self, pool: Pool, workers: Workers, name_of: Callable[[Any], str]) -> None:
         self._pool = pool
         self._workers = workers
         self._name_of = name_of
@@ -62,9 +63,14 @@ class ExistsTable:
             return
         for key in keys:
             self._keys[key].asked = True
+        limits = self._pool.limits(lookup=True)
 
         def task() -> None:
-            self._answers.put((keys, self._pool.exists([self._name_of(key) for key in keys])))
+            found = [False] * len(keys)
+            try:
+                found = self._pool.exists([self._name_of(key) for key in keys], limits)
+            finally:
+                self._answers.put((keys, found))
 
         if not self._workers.submit(task, urgent=True):
             self._answers.put((keys, [False] * len(keys)))
@@ -118,12 +124,17 @@ class MatchTable:
             return 0
         chains = make_chains()
         self._known[request] = (first, None)
+        limits = self._pool.limits(lookup=True)
 
         def task() -> None:
-            matched = len(chains[0])
-            for keys in chains:
-                matched = min(matched, self._pool.match(keys[:matched])) if matched else 0
-            self._answers.put((request, first, matched))
+            shortest = 0
+            try:
+                matched = len(chains[0])
+                for keys in chains:
+                    matched = self._pool.match(keys[:matched], limits) if matched else 0
+                shortest = matched
+            finally:
+                self._answers.put((request, first, shortest))
 
         if not self._workers.submit(task, urgent=True):
             self._known[request] = (first, 0)

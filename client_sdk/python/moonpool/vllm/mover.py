@@ -22,7 +22,8 @@ class Ended:
 
 
 class Mover:
-    """Starts one rank's loads and saves, and says when they have ended. One thread's; never blocks.
+    """Starts one rank's loads and saves, and says when they have ended. One thread's; only
+    cut_off() and close() block.
 
     part: this rank's part of the keys. writes: False for a rank whose blocks another one saves,
     since both hold the same bytes.
@@ -78,6 +79,11 @@ class Mover:
                 ended.lost_blocks |= lost
                 ended.lost_requests.add(load.request)
         return ended
+
+    def cut_off(self) -> None:
+        """Ends all loads and saves, so that nothing reads or writes blocks. Blocks, shortly."""
+        self._transfers.cut_off()
+        self._transfers.drain()
 
     def close(self) -> None:
         """Cuts off what is under way."""

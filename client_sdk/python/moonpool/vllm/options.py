@@ -11,9 +11,15 @@ import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, get_type_hints
 
 SAVE_ALL, SAVE_PROMPT = "all", "prompt"
+PATHS = ("auto", "tcp", "shm")
+
+# What is logged when an engine's caches are reset.
+LEFT = ("moonpool: this engine's caches were reset, as they are for other weights: from now on it "
+        "neither loads nor stores. Restart it with another revision to share blocks of new "
+        "weights; if its weights never change, set fixed_weights")
 
 
 @dataclass(frozen=True)
@@ -27,14 +33,16 @@ class Options:
     # Which model this is. Default: vLLM's name of it, which is a path for local models: set it when
     # the same model lies in different folders, or different models in one.
     model: str = ""
-    # Default: vLLM's revision (the connector) or none (the tier, which is not told).
+    # Which weights. Default: vLLM's commit or revision of them. The tier is mostly not told: there
+    # it must be set, and says as well how the model is run (see docs/VLLM.md).
     revision: str = ""
     # Anything else that makes blocks differ and that vLLM's names do not tell (a patched kernel).
     flavor: str = ""
     replicas: int = 1
-    # Of a load or a store. A load that takes longer fails, and the engine computes the blocks.
+    # Of a load or a store, with the time that it waits for a thread. A load that takes longer
+    # fails, and the engine computes the blocks.
     timeout: float = 10.0
-    # Of a lookup. While it is under way the request waits, and the others run on.
+    # Of a lookup, likewise. While it is under way the request waits, and the others run on.
     lookup_timeout: float = 2.0
     # Keeps what a lookup found in place for the load that follows; 0: no lease.
     hold: float = 0.0
@@ -51,6 +59,9 @@ class Options:
     save: str = SAVE_ALL
     # The connector: at most this part of the KV cache may be held by stores that are under way.
     max_pinned: float = 0.25
+    # The weights stay as they are as long as the engine runs: resets of its caches (sleep,
+    # benchmarks) are no reason to leave the pool.
+    fixed_weights: bool = False
     # Go on although no other process can compute the same block hashes.
     allow_private_hashes: bool = False
     # Of the client, see moonpool.Client.
@@ -62,7 +73,7 @@ class Options:
     def parse(cls, given: Mapping[str, Any]) -> Options:
         """The options in `given`, checked.
 
-        Raises ValueError: an unknown name, or a value that makes no sense.
+        Raises ValueError: an unknown name, a value of another type, or one that makes no sense.
         """
         known = [field.name for field in fields(cls)]
         chosen: dict[str, Any] = {}
@@ -78,6 +89,9 @@ class Options:
         return options
 
     def _check(self) -> None:
+        kinds = get_type_hints(type(self))
+        for field in fields(self):
+            _check_type(field.name, getattr(self, field.name), kinds[field.name])
         if not self.masters and not os.environ.get("MOONPOOL_MASTER"):
             raise ValueError("moonpool: where is the pool? Set the option masters to host:port, "
                              "or MOONPOOL_MASTER in the environment")
@@ -85,11 +99,32 @@ class Options:
             if not getattr(self, name) > 0:
                 raise ValueError(f"moonpool: {name} must be above 0, not {getattr(self, name)!r}")
         for name in ("replicas", "threads", "queue", "tcp_streams"):
-            if int(getattr(self, name)) < 1:
+            if getattr(self, name) < 1:
                 raise ValueError(f"moonpool: {name} must be at least 1")
-        if self.save not in (SAVE_ALL, SAVE_PROMPT):
-            raise ValueError(f"moonpool: save is 'all' or 'prompt', not {self.save!r}")
+        for name, words in {"save": (SAVE_ALL, SAVE_PROMPT), "path": PATHS}.items():
+            if getattr(self, name) not in words:
+                raise ValueError(f"moonpool: {name} is one of {', '.join(map(repr, words))}, "
+                                 f"not {getattr(self, name)!r}")
         if not 0 < self.max_pinned <= 1:
             raise ValueError("moonpool: max_pinned is a part of the KV cache: above 0, at most 1")
         if self.hold < 0:
             raise ValueError("moonpool: hold must not be negative")
+
+
+# What a value of each declared type may be, and how people say it.
+_KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    bool: ((bool,), "true or false"),
+    str: ((str,), "a string"),
+    str | list[str] | None: ((str, list, tuple, type(None)), "a string or a list of strings"),
+}
+
+
+def _check_type(name: str, value: Any, kind: Any) -> None:
+    types, said = _KINDS[kind]
+    fits = isinstance(value, types) and (kind is bool or not isinstance(value, bool))
+    if isinstance(value, (list, tuple)):
+        fits = fits and all(isinstance(part, str) for part in value)
+    if not fits:
+        raise ValueError(f"moonpool: {name} must be {said}, not {value!r}")

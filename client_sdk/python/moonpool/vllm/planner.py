@@ -3,7 +3,8 @@
 For each request: ask the pool how far its chain of blocks is there (`matched`); when vLLM has
 allocated blocks for that, plan the load (`allocated`); with each step plan to save the full blocks
 it completes (`plan`). Saves read blocks after the step, perhaps after the request has ended; a save
-holds its blocks (`pin`) until all ranks have reported it (`report`).
+holds its blocks (`pin`) until all ranks have reported it (`report`), or vLLM wants all blocks back
+(`abandon`).
 """
 
 from __future__ import annotations
@@ -95,6 +96,8 @@ class Planner:
         self._jobs: dict[int, _Job] = {}
         self._next_job = 0
         self._pinned = 0
+        self._cut_off = False
+        self._left = False
 
     @property
     def saving(self) -> bool:
@@ -107,7 +110,7 @@ class Planner:
         state = self._state(request)
         tokens = self._is.block_tokens
         first, end = computed // tokens, self._last_block(request)
-        if not self._is.loads or state.lost or computed % tokens or end <= first:
+        if not self._is.loads or self._left or state.lost or computed % tokens or end <= first:
             return 0, False
         state.first = first
 
@@ -123,13 +126,13 @@ class Planner:
     def allocated(self, request: Request, blocks: Sequence[int], tokens: int) -> None:
         """vLLM gave the request `blocks`; `tokens` after the computed ones are to be loaded."""
         state = self._state(request)
+        self._matches.forget(request.request_id)  # preempted, it may ask again, and get more
         if tokens <= 0:
             return
         end = state.first + -(-tokens // self._is.block_tokens)
         self._loads.append(Load(request.request_id, list(blocks[state.first : end]),
                                 self._hashes(request, state.first, end)))
         state.saved = end
-        self._matches.forget(request.request_id)  # preempted, it may ask again, and get more
 
     def plan(
         self, scheduled: Mapping[str, int], table_of: Callable[[str], Sequence[int] | None]
@@ -142,7 +145,7 @@ class Planner:
         saves: list[Save] = []
         for name, tokens in scheduled.items():
             state = self._states.get(name)
-            if state is not None and self._is.saves:
+            if state is not None and self._is.saves and not self._left:
                 saves += self._save(state, tokens, table_of)
         return loads, saves
 
@@ -159,6 +162,27 @@ class Planner:
         for name in lost:
             if (state := self._states.get(name)) is not None:
                 state.lost, state.saved = True, 0
+
+    def abandon(self) -> None:
+        """Lets go of all blocks at once, although workers may still read them: none of these may be
+        written to before the workers have done what take_cut_off() says."""
+        for entry in self._jobs.values():
+            self._pins.unpin(entry.blocks)
+        self._cut_off = self._cut_off or bool(self._jobs)
+        self._jobs.clear()
+        self._pinned = 0
+        for state in self._states.values():
+            state.saved = 0
+
+    def take_cut_off(self) -> bool:
+        """Whether workers must cut off all saves before the step that is planned now."""
+        cut_off, self._cut_off = self._cut_off, False
+        return cut_off
+
+    def leave(self) -> bool:
+        """From now on nothing is loaded or saved. False: so it was before."""
+        before, self._left = self._left, True
+        return not before
 
     def ended(self, name: str) -> None:
         """The request has ended; saves of its blocks go on."""

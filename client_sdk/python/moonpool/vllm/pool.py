@@ -6,15 +6,18 @@
 What cannot be had is a miss; what cannot be stored is not stored. The reason goes to the log, one
 line per kind and half minute. After an outage nothing is tried for a while (see `Breaker`).
 
-Threads: all methods may be called from several threads; they block up to the options' timeouts, so
-call them from worker threads only. `away` is cheap and may be read anywhere.
+A call may take as long as its `Limits` say, which begin when the work is handed over: what has
+waited for a thread has that much less time.
+
+Threads: all methods may be called from several threads; they block up to their limits, so call them
+from worker threads only. `away` and limits() are cheap and may be used anywhere.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import moonpool
@@ -30,10 +33,29 @@ _WRITTEN_ELSEWHERE = ("ALREADY_EXISTS", "BEING_WRITTEN", "DUPLICATE_KEY")
 _MAX_KEYS = 8192  # of one call; the pool takes 16384
 
 
+class Limits:
+    """When a piece of work must have ended, on the pool's clock, and the means to end it sooner.
+
+    Several calls may share one. Thread-safe.
+    """
+
+    def __init__(self, began: float, seconds: float) -> None:
+        self.began = began
+        self.until = began + seconds
+        self.source = moonpool.CancelSource()
+        self.cut = False
+
+    def cut_off(self) -> None:
+        """Ends the calls that are under way, and lets none begin."""
+        self.cut = True
+        self.source.cancel()
+
+
 class Pool:
     """A moonpool.Client that is made when it is first needed and never raises.
 
-    connect() makes the client; it runs on a worker thread, again after each failure.
+    connect() makes the client; it runs on a worker thread, again after each failure, and should
+    take no longer than a lookup.
     log(line) gets what a person should know.
     """
 
@@ -47,54 +69,75 @@ class Pool:
     ) -> None:
         self._connect = connect
         self._options = options
-        self._breaker = Breaker(clock, options.backoff, options.max_backoff)
+        self._clock = clock
+        # One for each kind of call: where a node hangs, lookups work and loads do not.
+        self._breakers = {what: Breaker(clock, options.backoff, options.max_backoff)
+                          for what in ("look up", "load", "store")}
         self._quiet = Quiet(log, clock)
         self._lock = threading.Lock()
+        self._connected = threading.Condition(self._lock)  # or failed to
+        self._connecting = False
         self._client: Any = None
         self._closed = False
-        self._cancel = moonpool.CancelSource()
+        self._running: list[Limits] = []  # of the calls under way; several calls may share one
 
     @property
     def away(self) -> bool:
         """True while calls would be in vain: they fail at once then, and need not be made."""
-        return self._closed or self._breaker.open
+        return self._closed or any(breaker.open for breaker in self._breakers.values())
 
-    def exists(self, keys: Sequence[str]) -> list[bool]:
+    def now(self) -> float:
+        """The clock that limits are on, in seconds."""
+        return self._clock()
+
+    def limits(self, *, lookup: bool = False) -> Limits:
+        """Those of a load or store, or of a lookup, that is handed over now."""
+        seconds = self._options.lookup_timeout if lookup else self._options.timeout
+        return Limits(self._clock(), seconds)
+
+    def exists(self, keys: Sequence[str], limits: Limits | None = None) -> list[bool]:
         """Which of the keys can be read now."""
+        within = limits or self.limits(lookup=True)
         found: list[bool] = []
-        for at in range(0, len(keys), _MAX_KEYS):
-            part = keys[at : at + _MAX_KEYS]
-            results = self._call(
-                "look up", lambda client, part=part: client.exists_many(
-                    part, timeout=self._options.lookup_timeout, cancel=self._cancel),
-            )
+        for part in _parts(keys):
+
+            def run(client: Any, left: float, part: Sequence[str] = part) -> Any:
+                return client.exists_many(part, timeout=left, cancel=within.source)
+
+            results = self._call("look up", within, run)
             found += [r is True for r in results] if results else [False] * len(part)
         return found
 
-    def match(self, keys: Sequence[str]) -> int:
+    def match(self, keys: Sequence[str], limits: Limits | None = None) -> int:
         """How many keys of a chain can be read now, from the first one on without a gap."""
+        within = limits or self.limits(lookup=True)
         matched = 0
-        for at in range(0, len(keys), _MAX_KEYS):
-            part = keys[at : at + _MAX_KEYS]
-            result = self._call(
-                "look up", lambda client, part=part: client.match_prefix(
-                    part, hold=self._options.hold, timeout=self._options.lookup_timeout,
-                    cancel=self._cancel),
-            )
+        for part in _parts(keys):
+
+            def run(client: Any, left: float, part: Sequence[str] = part) -> Any:
+                return client.match_prefix(part, hold=self._options.hold, timeout=left,
+                                           cancel=within.source)
+
+            result = self._call("look up", within, run)
             matched += result.matched if result else 0
-            if matched < at + len(part):
+            if result is None or result.matched < len(part):
                 break
         return matched
 
-    def load(self, keys: Sequence[str], targets: Sequence[Any], sizes: Sequence[int]) -> list[bool]:
+    def load(
+        self,
+        keys: Sequence[str],
+        targets: Sequence[Any],
+        sizes: Sequence[int],
+        limits: Limits | None = None,
+    ) -> list[bool]:
         """Reads each object into its target; True where all `sizes[i]` bytes of it are there.
 
         A target whose entry is False may hold anything.
         """
-        results = self._call(
-            "load", lambda client: client.get_into_many(
-                keys, targets, timeout=self._options.timeout, cancel=self._cancel),
-        )
+        within = limits or self.limits()
+        results = self._call("load", within, lambda client, left: client.get_into_many(
+            keys, targets, timeout=left, cancel=within.source))
         if not results:
             return [False] * len(keys)
         loaded = [not isinstance(r, Exception) and r == n for r, n in zip(results, sizes)]
@@ -105,14 +148,17 @@ class Pool:
         return loaded
 
     def store(
-        self, keys: Sequence[str], values: Sequence[Any], parents: Sequence[str]
+        self,
+        keys: Sequence[str],
+        values: Sequence[Any],
+        parents: Sequence[str],
+        limits: Limits | None = None,
     ) -> list[bool]:
         """Stores what is not there yet; True where the object is in the pool, or will be."""
-        results = self._call(
-            "store", lambda client: client.put_many(
-                keys, values, parents=parents, replicas=self._options.replicas, min_replicas=1,
-                wait_for_space=False, timeout=self._options.timeout, cancel=self._cancel),
-        )
+        within = limits or self.limits()
+        results = self._call("store", within, lambda client, left: client.put_many(
+            keys, values, parents=parents, replicas=self._options.replicas, min_replicas=1,
+            wait_for_space=False, timeout=left, cancel=within.source))
         if not results:
             return [False] * len(keys)
         return [not isinstance(r, Exception) or _kind(r) in _WRITTEN_ELSEWHERE for r in results]
@@ -121,52 +167,101 @@ class Pool:
         """Ends running calls and closes the client. Idempotent; later calls are misses."""
         with self._lock:
             self._closed = True
+            self._connected.notify_all()
             client, self._client = self._client, None
-        self._cancel.cancel()
+            running = list(self._running)
+        for limits in running:
+            limits.cut_off()
         if client is not None:
             client.close()
 
-    def _call(self, what: str, run: Callable[[Any], Any]) -> Any:
-        """The result of run(client), or None when there is none worth having."""
-        if self.away:
+    def _call(self, what: str, limits: Limits, run: Callable[[Any, float], Any]) -> Any:
+        """The result of run(client, seconds left), or None when there is none worth having."""
+        if self.away or limits.cut:
             return None
+        with self._lock:
+            self._running.append(limits)
         try:
-            result = run(self._open_client())
+            client = self._open_client(what, limits)
+            if client is None:
+                return None
+            left = limits.until - self._clock()
+            if left <= 0:
+                self._quiet.say("late", f"moonpool: cannot {what} in time: the pool or this host "
+                                        "is slow, and others came first")
+                return None
+            result = run(client, left)
         except Exception as error:  # noqa: BLE001: nothing of the pool may reach the engine
-            self._note(what, error, whole=True)
+            if not limits.cut:
+                self._note(what, error, whole=True)
             return None
+        finally:
+            with self._lock:
+                self._running.remove(limits)
         errors = [r for r in result if isinstance(r, Exception)] if type(result) is list else []
-        for error in errors:
-            self._note(what, error, whole=len(errors) == len(result))
-        if (not errors or len(errors) < len(result)) and self._breaker.worked():
+        # An answer about each object (not there, not what was expected) is one: the pool works.
+        outage = bool(errors) and len(errors) == len(result) and any(map(_is_outage, errors))
+        for wrong in errors if not limits.cut else ():
+            self._note(what, wrong, whole=outage)
+        if not outage and self._breakers[what].worked():
             self._quiet.say("back", "moonpool: the pool is back")
         return result
 
-    def _open_client(self) -> Any:
-        with self._lock:
-            if self._closed:
-                raise moonpool.MoonpoolError("closed")
-            if self._client is None:
-                self._client = self._connect()
-            return self._client
+    def _open_client(self, what: str, limits: Limits) -> Any:
+        """The client; None when there is none. One caller makes it, and the others wait for that:
+        when it fails, they have failed, too."""
+        with self._connected:
+            while self._connecting and not self.away and not limits.cut:
+                if not self._connected.wait(max(0.0, limits.until - self._clock())):
+                    return None
+            if self._client is not None or self.away or limits.cut:
+                return self._client
+            self._connecting = True
+        client = None
+        try:
+            client = self._connect()  # not under the lock, which close() takes
+        except Exception as error:  # noqa: BLE001: nothing of the pool may reach the engine
+            self._note(what, error, whole=True, connecting=True)
+        with self._connected:
+            self._connecting = False
+            self._connected.notify_all()
+            if not self._closed:
+                self._client = client
+                return client
+        if client is not None:
+            client.close()
+        return None
 
-    def _note(self, what: str, error: Exception, *, whole: bool) -> None:
-        """Logs an error by its kind; opens the breaker when all of a call failed in an outage."""
+    def _note(
+        self, what: str, error: Exception, *, whole: bool, connecting: bool = False
+    ) -> None:
+        """Logs an error by its kind, and opens the breaker when all of a call failed in an outage,
+        or there is no client for whatever reason."""
         kind = _kind(error)
-        if self._closed or kind in ("NOT_FOUND", *_WRITTEN_ELSEWHERE):
+        if self._closed or (kind in ("NOT_FOUND", *_WRITTEN_ELSEWHERE) and not connecting):
             return
-        if kind in _OUTAGES or not isinstance(error, moonpool.MoonpoolError):
-            pause = self._breaker.failed() if whole else 0.0
-            how_long = f" for {pause:.0f} s" if pause else ""
+        outage = _is_outage(error)
+        pause = self._breakers[what].failed() if connecting or (whole and outage) else 0.0
+        how_long = f" for {pause:.0f} s" if pause else ""
+        if outage or connecting:
             self._quiet.say(kind, f"moonpool: cannot {what}: {error}. The engine goes on without "
                                   f"the pool{how_long}")
         elif kind == "RESOURCE_EXHAUSTED" and what == "store":
             self._quiet.say(kind, f"moonpool: block not stored: {error}. Add memory or nodes, or "
                                   "look at `moonpool status` for what fills it")
         else:
-            if whole and kind in ("FAILED_PRECONDITION", "INVALID_ARGUMENT"):
-                self._breaker.failed()
             self._quiet.say(kind, f"moonpool: cannot {what}: {error}")
+
+
+def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The keys in lists that one call takes."""
+    for at in range(0, len(keys), _MAX_KEYS):
+        yield keys[at : at + _MAX_KEYS]
+
+
+def _is_outage(error: Exception) -> bool:
+    """Whether it tells of the pool, and not of an object or of what was asked."""
+    return _kind(error) in _OUTAGES or not isinstance(error, moonpool.MoonpoolError)
 
 
 def _kind(error: Exception) -> str:
@@ -177,7 +272,9 @@ def _kind(error: Exception) -> str:
     return getattr(error, "code", "") or type(error).__name__
 
 
-def connector(namespace: str, fingerprint: str, options: Options) -> Callable[[], Any]:
+def connector(
+    namespace: str, fingerprint: str, options: Options, log: Callable[[str], None]
+) -> Callable[[], Any]:
     """What makes the client for a Pool: it does not wait for a master that is away."""
 
     def connect() -> Any:
@@ -187,9 +284,10 @@ def connector(namespace: str, fingerprint: str, options: Options) -> Callable[[]
             fingerprint=fingerprint,
             path=options.path,
             verify=options.verify,
-            timeout=options.timeout,
+            timeout=options.lookup_timeout,  # to connect; calls have their own
             wait_for_master=False,
             tcp_streams=options.tcp_streams,
+            on_warning=lambda line: log(f"moonpool: {line}"),
         )
 
     return connect

@@ -3,7 +3,8 @@
     --kv-transfer-config '{"kv_connector": "OffloadingConnector", "kv_role": "kv_both",
       "kv_connector_extra_config": {"spec_name": "TieringOffloadingSpec",
         "cpu_bytes_to_use": 10737418240,
-        "secondary_tiers": [{"type": "moonpool", "masters": "10.0.0.1:7400"}]}}'
+        "secondary_tiers": [{"type": "moonpool", "masters": "10.0.0.1:7400",
+          "model": "llama-3.1-8b", "revision": "v1"}]}}'
 
 vLLM copies blocks between the GPU and rows of host memory, the primary tier. This tier copies whole
 rows between there and the pool, without a buffer in between. One object is one chunk of all
@@ -14,7 +15,7 @@ Everything here runs on the scheduler's thread and returns at once; see `TierCor
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import moonpool
@@ -32,10 +33,11 @@ from vllm.v1.kv_offload.base import (
 )
 from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager, TransferJob
 from vllm.v1.metrics.cache_hit_source import CacheHitSource
+from vllm.version import __version__ as vllm_version
 
 from . import engine
 from .layout import Layout, PrivateHashes, check_hashes
-from .options import Options
+from .options import LEFT, Options
 from .pool import Pool, connector
 from .tier_core import TierCore
 
@@ -44,16 +46,22 @@ if TYPE_CHECKING:
     from vllm.v1.kv_offload.tiering.backpressure import BackpressureDetector
 
 
-def layout_of(spec: OffloadingSpec, options: Options, row_bytes: int) -> Layout:
-    """Everything that decides on the bytes of a row. To be called when a request has come in."""
+def layout_of(
+    spec: OffloadingSpec, options: Options, row_bytes: int, model: Mapping[str, object]
+) -> Layout:
+    """Everything that decides on the bytes of a row. To be called when a request has come in.
+
+    model: engine.model_fields, or nothing where vLLM does not tell its configuration.
+    """
     config = spec.config
     return Layout({
         "kind": "tier",
-        "release": engine.release(),
+        "version": vllm_version,
         "device": engine.device_name(),
         "flavor": options.flavor,
         "model": options.model or config.model.name,
-        "revision": options.revision,
+        **model,
+        **({"revision": options.revision} if options.revision else {}),
         "dtype": config.model.dtype,
         "block_tokens": config.cache.tokens_per_hash,
         "blocks_per_chunk": config.cache.blocks_per_chunk,
@@ -93,8 +101,15 @@ class MoonpoolTier(SecondaryTierManager):
         self._options = Options.parse(config)
         self._spec = offloading_spec
         self._hashes_checked = self._disabled = False
+        self._model: dict[str, object] = {}
         if (current := get_current_vllm_config_or_none()) is not None:
             self._check_hashes(current.cache_config.prefix_caching_hash_algo)
+            self._model = engine.model_fields(current)
+        elif not (self._options.model and self._options.revision):
+            raise ValueError(
+                'moonpool: set "model" and "revision" of the tier: vLLM does not tell it which '
+                "weights it runs, nor how. Give another revision for other weights, "
+                "--max-model-len, --hf-overrides or --quantization")
         self._events: list[OffloadingEvent] | None = None
         if enable_kv_events and offloading_spec.kv_events_config.enable_kv_cache_events:
             self._events = []
@@ -103,11 +118,11 @@ class MoonpoolTier(SecondaryTierManager):
 
     def _connect(self) -> Any:
         """Makes the client: on a worker thread, when a request has come in and hashes exist."""
-        layout = layout_of(self._spec, self._options, self.block_size_bytes)
+        layout = layout_of(self._spec, self._options, self.block_size_bytes, self._model)
         namespace = layout.namespace(self._options.namespace)
         engine.logger.info("moonpool: tier in namespace %s", namespace)
         fingerprint = moonpool.fingerprint(**layout.fingerprint_fields())
-        return connector(namespace, fingerprint, self._options)()
+        return connector(namespace, fingerprint, self._options, engine.warn)()
 
     def _check_hashes(self, algorithm: str) -> None:
         self._hashes_checked = True
@@ -188,7 +203,14 @@ class MoonpoolTier(SecondaryTierManager):
 
     @override
     def drain_jobs(self) -> None:
-        self._core.drain()
+        """Leaves the pool: vLLM calls this when it resets its caches, and then only. The weights
+        may be others from now on, and nobody says which."""
+        if self._options.fixed_weights:
+            self._core.cut_off()
+            return
+        self._disabled = True
+        if self._core.leave():
+            engine.warn(LEFT)
 
     @override
     def shutdown(self) -> None:

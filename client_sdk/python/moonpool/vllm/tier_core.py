@@ -1,6 +1,7 @@
 """The tier without vLLM: rows of host memory to and from the pool, looked up by block hash.
 
-All methods are for the scheduler's thread, and none of them blocks but drain() and close().
+All methods are for the scheduler's thread, and none of them blocks but drain(), cut_off(),
+leave() and close().
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class TierCore:
             slice_bytes=options.slice_bytes,
         )
         self._keys: dict[int, list[bytes]] = {}  # of jobs under way
+        self._pool = pool
+        self._left = False
         # Of each request and group: the last chunk stored, and where in the request it ends.
         self._last: dict[str, dict[bytes, tuple[int, bytes]]] = {}
 
@@ -54,7 +57,7 @@ class TierCore:
 
     def lookup(self, key: bytes, request: str) -> bool | None:
         """Whether the chunk is in the pool; None: known after the next end_step()."""
-        return self._exists.ask(key, request)
+        return False if self._left else self._exists.ask(key, request)
 
     def end_step(self) -> None:
         """Sends this step's lookups."""
@@ -102,6 +105,18 @@ class TierCore:
     def drain(self) -> None:
         """Blocks until all jobs have ended."""
         self._transfers.drain()
+
+    def cut_off(self) -> None:
+        """Ends all jobs, unfinished: nothing touches the rows then. Blocks, shortly."""
+        self._transfers.cut_off()
+        self._transfers.drain()
+
+    def leave(self) -> bool:
+        """cut_off(), and from now on lookups, loads and stores fail. False: so it was before."""
+        before, self._left = self._left, True
+        self._pool.close()
+        self.cut_off()
+        return not before
 
     def close(self) -> None:
         """Cuts jobs off, ends the threads and lets go of the view. Blocks, shortly."""

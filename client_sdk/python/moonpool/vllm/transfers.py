@@ -3,8 +3,9 @@
     transfers.load(7, keys, targets, sizes)     # returns at once
     for done in transfers.finished(): ...       # Done(tag=7, load=True, ok=[True, False], ...)
 
-Every job ends exactly once with a Done, whatever happens: refused, failed, cut off by close(). When
-it has, nothing touches the job's memory any more.
+Every job ends exactly once with a Done, whatever happens: refused, failed, cut off. When
+it has, nothing touches the job's memory any more. It has the options' timeout from its submission
+on, with the time that its slices wait for a thread: what is not moved by then is not moved.
 
 Threads: the methods are for one thread (the engine's), which none of them blocks but drain() and
 close().
@@ -14,13 +15,18 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from .pool import Pool
+from .pool import Limits, Pool
 from .workers import Workers
+
+
+class Sliceable(Protocol):
+    """Memory of objects, of which parts are taken as lists. A list of buffers is one."""
+
+    def __getitem__(self, part: slice, /) -> list[Any]: ...
 
 
 @dataclass
@@ -37,11 +43,11 @@ class Done:
 class _Job:
     """A job under way: cut into slices, each of which fills in its part of `ok`."""
 
-    def __init__(self, tag: Any, load: bool, count: int, began: float) -> None:
+    def __init__(self, tag: Any, load: bool, count: int, limits: Limits) -> None:
         self.tag = tag
         self.load = load
         self.ok = [False] * count
-        self.began = began
+        self.limits = limits
         self.moved_bytes = 0
         self.slices_left = 0
 
@@ -49,51 +55,47 @@ class _Job:
 class Transfers:
     """Loads and stores of whole blocks, on the threads of `workers`."""
 
-    def __init__(
-        self,
-        pool: Pool,
-        workers: Workers,
-        *,
-        slice_bytes: int,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, pool: Pool, workers: Workers, *, slice_bytes: int) -> None:
         self._pool = pool
         self._workers = workers
         self._slice_bytes = slice_bytes
-        self._clock = clock
         self._done: queue.SimpleQueue[Done] = queue.SimpleQueue()
-        self._idle = threading.Condition()  # guards jobs' counts, and _running
-        self._running = 0
+        self._idle = threading.Condition()  # guards _jobs, and their counts
+        self._jobs: set[_Job] = set()
 
     @property
     def running(self) -> int:
         """Jobs that were submitted and have not ended."""
-        return self._running
+        return len(self._jobs)
 
     def load(
-        self, tag: Any, keys: Sequence[str], targets: Sequence[Any], sizes: Sequence[int]
+        self, tag: Any, keys: Sequence[str], targets: Sliceable, sizes: Sequence[int]
     ) -> None:
         """Reads objects into targets. Borrowed until the job is done."""
 
-        def run(at: int, end: int) -> list[bool]:
-            return self._pool.load(keys[at:end], targets[at:end], sizes[at:end])
+        job = _Job(tag, True, len(keys), self._pool.limits())
 
-        self._start(_Job(tag, True, len(keys), self._clock()), sizes, run)
+        def run(at: int, end: int) -> list[bool]:
+            return self._pool.load(keys[at:end], targets[at:end], sizes[at:end], job.limits)
+
+        self._start(job, sizes, run)
 
     def store(
         self,
         tag: Any,
         keys: Sequence[str],
-        values: Sequence[Any],
+        values: Sliceable,
         parents: Sequence[str],
         sizes: Sequence[int],
     ) -> None:
         """Stores values. Borrowed until the job is done."""
 
-        def run(at: int, end: int) -> list[bool]:
-            return self._pool.store(keys[at:end], values[at:end], parents[at:end])
+        job = _Job(tag, False, len(keys), self._pool.limits())
 
-        self._start(_Job(tag, False, len(keys), self._clock()), sizes, run)
+        def run(at: int, end: int) -> list[bool]:
+            return self._pool.store(keys[at:end], values[at:end], parents[at:end], job.limits)
+
+        self._start(job, sizes, run)
 
     def finished(self) -> list[Done]:
         """The jobs that have ended since the last call."""
@@ -104,13 +106,24 @@ class Transfers:
             except queue.Empty:
                 return ended
 
-    def drain(self) -> None:
-        """Blocks until all jobs have ended; finished() has their results."""
+    def cut_off(self) -> None:
+        """Ends all jobs, unfinished: none begins another slice, and running calls are cancelled."""
         with self._idle:
-            self._idle.wait_for(lambda: self._running == 0)
+            jobs = list(self._jobs)
+        for job in jobs:
+            job.limits.cut_off()
+
+    def drain(self) -> None:
+        """Blocks until all jobs have ended; finished() has their results.
+
+        At most about as long as their timeout; after cut_off() shortly.
+        """
+        with self._idle:
+            self._idle.wait_for(lambda: not self._jobs)
 
     def close(self) -> None:
         """Cuts off what is under way and ends the threads. The pool is closed, too."""
+        self.cut_off()
         self._pool.close()
         self._workers.close()
 
@@ -120,11 +133,15 @@ class Transfers:
         slices = [] if self._pool.away else cut(sizes, self._slice_bytes)
         job.slices_left = len(slices) + 1  # one for this function: no slice ends the job before it
         with self._idle:
-            self._running += 1
+            self._jobs.add(job)
         for at, end in slices:
 
             def task(at: int = at, end: int = end) -> None:
-                self._end_slice(job, at, run(at, end), sizes)
+                ok: list[bool] = []
+                try:
+                    ok = run(at, end)
+                finally:
+                    self._end_slice(job, at, ok, sizes)
 
             if not self._workers.submit(task, urgent=job.load):
                 self._end_slice(job, at, [], sizes)
@@ -137,10 +154,10 @@ class Transfers:
             job.slices_left -= 1
             if job.slices_left:
                 return
-            seconds = self._clock() - job.began
+            seconds = self._pool.now() - job.limits.began
             self._done.put(Done(job.tag, job.load, job.ok, job.moved_bytes, seconds))
-            self._running -= 1
-            if not self._running:
+            self._jobs.remove(job)
+            if not self._jobs:
                 self._idle.notify_all()
 
 

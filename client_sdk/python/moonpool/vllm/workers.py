@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+
+_log = logging.getLogger("vllm.moonpool")  # as engine.logger
 
 
 class Workers:
     """Runs tasks on `threads` threads; at most `queue` may wait.
 
     Urgent tasks go first, and one thread never takes others, so that a load does not wait for
-    stores. Tasks must not raise.
+    stores. Tasks should not raise: one that does is logged, and its thread goes on.
     """
 
     def __init__(self, name: str, threads: int, queue: int) -> None:
@@ -53,7 +56,10 @@ class Workers:
 
     def _work(self, takes_patient: bool) -> None:
         while (task := self._next(takes_patient)) is not None:
-            task()
+            try:
+                task()
+            except Exception:  # noqa: BLE001: with its thread the engine's requests would hang
+                _log.exception("moonpool: a task failed; please report this")
             del task  # with it go the buffers it refers to
 
     def _next(self, takes_patient: bool) -> Callable[[], None] | None:
