@@ -91,36 +91,28 @@ std::vector<absl::StatusOr<size_t>> CoreClient::GetMany(absl::Span<const GetItem
   return client::GetMany(session_, items, Verifies(options), session_.ContextOf(options.call));
 }
 
+std::vector<absl::StatusOr<size_t>> CoreClient::GetMany(absl::Span<const std::string> keys,
+                                                        Allocate allocate,
+                                                        const GetOptions& options) {
+  return client::GetMany(session_, keys, allocate, Verifies(options),
+                         session_.ContextOf(options.call));
+}
+
 absl::StatusOr<std::string> CoreClient::Get(absl::string_view key, const GetOptions& options) {
-  const CallContext context = session_.ContextOf(options.call);
-  RETURN_IF_ERROR(CheckKey(key));
-  absl::Status failure;
-  // The object may be replaced by a larger one between the two steps.
-  for (int round = 0; round < kGetRounds; ++round) {
-    ASSIGN_OR_RETURN(const LocationPtr location, FindOrLocate(session_, key, context));
-    if (location->size_bytes() > session_.options().get_bytes_max) {
-      return AnnotateKey(
-          MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
-                    absl::StrCat("the object is said to have ", location->size_bytes(),
-                                 " bytes; at most ", session_.options().get_bytes_max,
-                                 " are allocated for one"),
-                    {.hint = "read it into a buffer of your own"}),
-          key);
-    }
-    std::string value(location->size_bytes(), '\0');
-    const GetItem item = {
-        .key = std::string(key),
-        .into = {MutableBuffer(reinterpret_cast<std::byte*>(value.data()), value.size())}};
-    const absl::StatusOr<size_t> read =
-        client::GetMany(session_, {&item, 1}, Verifies(options), context).front();
-    if (read.ok()) {
-      value.resize(*read);
-      return value;
-    }
-    failure = read.status();
-    if (ReasonOf(failure) != ErrorReason::kBufferTooShort) break;
-  }
-  return failure;
+  const std::string wanted(key);
+  std::string value;
+  const absl::StatusOr<size_t> read =
+      GetMany(
+          {&wanted, 1},
+          [&value](size_t, uint64_t size_bytes) -> absl::StatusOr<MutableBuffer> {
+            value.resize(size_bytes);
+            return MutableBuffer(reinterpret_cast<std::byte*>(value.data()), value.size());
+          },
+          options)
+          .front();
+  if (!read.ok()) return read.status();
+  value.resize(*read);
+  return value;
 }
 
 absl::StatusOr<View> CoreClient::GetView(absl::string_view key, const GetOptions& options) {

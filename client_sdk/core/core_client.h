@@ -33,6 +33,8 @@ class CoreClient {
   std::vector<absl::Status> PutMany(absl::Span<const PutItem> items, const PutOptions& options);
   std::vector<absl::StatusOr<size_t>> GetMany(absl::Span<const GetItem> items,
                                               const GetOptions& options);
+  std::vector<absl::StatusOr<size_t>> GetMany(absl::Span<const std::string> keys, Allocate allocate,
+                                              const GetOptions& options);
   absl::StatusOr<std::string> Get(absl::string_view key, const GetOptions& options);
   absl::StatusOr<View> GetView(absl::string_view key, const GetOptions& options);
   std::vector<absl::Status> Exists(absl::Span<const std::string> keys, const CallOptions& options);

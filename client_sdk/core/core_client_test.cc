@@ -117,6 +117,47 @@ TEST_F(CoreClientTest, ExistsAnswersPerKey) {
   EXPECT_THAT(results[2], Fails(absl::StatusCode::kNotFound, ErrorReason::kNeverStored));
 }
 
+TEST_F(CoreClientTest, ManyAreReadIntoMemoryOfTheirSizes) {
+  ASSERT_THAT(pool_.Put(*client_, "a", "alpha"), IsOk());
+  ASSERT_THAT(pool_.Put(*client_, "empty", ""), IsOk());
+  ASSERT_THAT(pool_.Put(*client_, "b", "beta"), IsOk());
+  const std::vector<std::string> keys = {"a", "absent", "empty", "b", "a"};
+  const auto reader = pool_.NewClient();
+  for (const bool is_known : {false, true}) {
+    std::vector<std::string> values(keys.size());
+    const auto results =
+        reader->GetMany(keys,
+                        [&](size_t index, uint64_t bytes) -> absl::StatusOr<MutableBuffer> {
+                          values[index].assign(bytes, '?');
+                          return BufferOf(&values[index]);
+                        },
+                        {});
+    EXPECT_THAT(values, ElementsAre("alpha", "", "", "beta", "alpha")) << is_known;
+    EXPECT_THAT(results[1], Fails(absl::StatusCode::kNotFound, ErrorReason::kNeverStored));
+    EXPECT_EQ(results[2].value_or(99), 0u);
+    EXPECT_EQ(results[4].value_or(99), 5u);
+  }
+}
+
+TEST_F(CoreClientTest, MemoryThatIsNotThereEndsOnlyItsOwnGet) {
+  ASSERT_THAT(pool_.Put(*client_, "a", "alpha"), IsOk());
+  ASSERT_THAT(pool_.Put(*client_, "b", "beta"), IsOk());
+  std::string value(5, '?'), little(3, '?');
+  const std::vector<std::string> keys = {"b", "a", "b"};
+  const auto results =
+      client_->GetMany(keys,
+                       [&](size_t index, uint64_t) -> absl::StatusOr<MutableBuffer> {
+                         if (index == 0) return absl::ResourceExhaustedError("no memory");
+                         return BufferOf(index == 1 ? &value : &little);
+                       },
+                       {});
+  EXPECT_THAT(results[0], StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(results[1].value_or(99), 5u);
+  EXPECT_THAT(results[2], Fails(absl::StatusCode::kInvalidArgument, ErrorReason::kBufferTooShort));
+  EXPECT_EQ(value, "alpha");
+  EXPECT_EQ(little, "???");
+}
+
 TEST_F(CoreClientTest, AGetAllocatesNoMoreThanItMay) {
   client_ = pool_.NewClient({.get_bytes_max = 4});
   ASSERT_THAT(pool_.Put(*client_, "a", "1234"), IsOk());

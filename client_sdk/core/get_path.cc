@@ -9,6 +9,7 @@
 #include "client_sdk/core/pieces.h"
 #include "common/error.h"
 #include "common/guard.h"
+#include "common/status_macros.h"
 
 namespace moonpool::client {
 namespace {
@@ -60,6 +61,8 @@ class GetCall {
   GetCall(Session& session, bool verify, const CallContext& context)
       : session_(session), verify_(verify), context_(context) {}
 
+  // With `allocate`, the items get their memory from it.
+  std::vector<absl::StatusOr<size_t>> Run(absl::Span<GetItem> wanted, const Allocate& allocate);
   std::vector<absl::StatusOr<size_t>> Run(absl::Span<const GetItem> wanted);
 
  private:
@@ -67,6 +70,7 @@ class GetCall {
   void LocateUnknown();
   void TakeLocated(const v1::LocateResponse& response, absl::Span<const absl::string_view> keys);
   void SetLocation(Item& item, LocationPtr location);
+  absl::Status MakeRoom(Item& item, uint64_t bytes);
   void ReadKnown();
   bool ReadOnce();
   void PrepareReads(Item& item);
@@ -81,7 +85,17 @@ class GetCall {
   const CallContext& context_;
   std::vector<Item> items_;
   size_t unfinished_ = 0;
+  // Where the memory is asked for: who gives it, and the items of `items_`, in order.
+  const Allocate* allocate_ = nullptr;
+  absl::Span<GetItem> allocated_;
 };
+
+std::vector<absl::StatusOr<size_t>> GetCall::Run(absl::Span<GetItem> wanted,
+                                                 const Allocate& allocate) {
+  allocate_ = &allocate;
+  allocated_ = wanted;
+  return Run(wanted);
+}
 
 std::vector<absl::StatusOr<size_t>> GetCall::Run(absl::Span<const GetItem> wanted) {
   std::vector<absl::StatusOr<size_t>> results(wanted.size(),
@@ -164,7 +178,11 @@ void GetCall::TakeLocated(const v1::LocateResponse& response,
 }
 
 void GetCall::SetLocation(Item& item, LocationPtr location) {
-  if (location->size_bytes() > item.room) {
+  if (allocate_ != nullptr) {
+    if (absl::Status failed = MakeRoom(item, location->size_bytes()); !failed.ok()) {
+      return Finish(item, AnnotateKey(failed, item.wanted->key));
+    }
+  } else if (location->size_bytes() > item.room) {
     // A hint of another generation could be wrong about the size: only the master's word counts.
     if (!item.is_located) return;
     return Finish(
@@ -179,6 +197,28 @@ void GetCall::SetLocation(Item& item, LocationPtr location) {
   item.tried = 0;
   item.is_unreachable = false;
   item.location = std::move(location);
+}
+
+absl::Status GetCall::MakeRoom(Item& item, uint64_t bytes) {
+  const size_t index = static_cast<size_t>(&item - items_.data());
+  GetItem& wanted = allocated_[index];
+  if (!wanted.into.empty() && item.room >= bytes) return absl::OkStatus();
+  const uint64_t bytes_max = session_.options().get_bytes_max;
+  if (bytes > bytes_max) {
+    return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
+                     absl::StrCat("the object is said to have ", bytes, " bytes; at most ",
+                                  bytes_max, " are allocated for one"),
+                     {.hint = "read it into a buffer of your own"});
+  }
+  ASSIGN_OR_RETURN(const MutableBuffer memory, (*allocate_)(index, bytes));
+  if (memory.size() < bytes) {
+    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBufferTooShort,
+                     absl::StrCat("the object has ", bytes, " bytes, the memory that was given ",
+                                  memory.size()));
+  }
+  wanted.into = {memory};
+  item.room = memory.size();
+  return absl::OkStatus();
 }
 
 // Every item that has a location, through its replicas. Bounded by their number.
@@ -343,6 +383,17 @@ std::vector<absl::StatusOr<size_t>> GetMany(Session& session, absl::Span<const G
     return std::vector<absl::StatusOr<size_t>>(items.size(), bad);
   }
   return GetCall(session, verify, context).Run(items);
+}
+
+std::vector<absl::StatusOr<size_t>> GetMany(Session& session, absl::Span<const std::string> keys,
+                                            Allocate allocate, bool verify,
+                                            const CallContext& context) {
+  if (absl::Status bad = CheckBatch(keys.size()); !bad.ok()) {
+    return std::vector<absl::StatusOr<size_t>>(keys.size(), bad);
+  }
+  std::vector<GetItem> items(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) items[i].key = keys[i];
+  return GetCall(session, verify, context).Run(absl::MakeSpan(items), allocate);
 }
 
 }  // namespace moonpool::client

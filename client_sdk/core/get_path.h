@@ -2,6 +2,7 @@
 // what happens when some of it turns out wrong.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,6 +24,12 @@ namespace moonpool::client {
 // Items are independent: each has its own outcome, whatever happens to the others.
 std::vector<absl::StatusOr<size_t>> GetMany(Session& session, absl::Span<const GetItem> items,
                                             bool verify, const CallContext& context);
+
+// The same into memory of `allocate`; of what is larger than SessionOptions::get_bytes_max, which a
+// broken master may say, none is asked for.
+std::vector<absl::StatusOr<size_t>> GetMany(Session& session, absl::Span<const std::string> keys,
+                                            Allocate allocate, bool verify,
+                                            const CallContext& context);
 
 // How often an item is located before it is given up.
 inline constexpr int kGetRounds = 4;

@@ -199,6 +199,12 @@ std::vector<absl::StatusOr<size_t>> Client::GetMany(absl::Span<const GetItem> it
   return rep_->core.GetMany(items, options);
 }
 
+std::vector<absl::StatusOr<size_t>> Client::GetMany(absl::Span<const std::string> keys,
+                                                    Allocate allocate, const GetOptions& options) {
+  absl::ReaderMutexLock call(&rep_->running);
+  return rep_->core.GetMany(keys, allocate, options);
+}
+
 absl::StatusOr<View> Client::GetView(absl::string_view key, const GetOptions& options) {
   absl::ReaderMutexLock call(&rep_->running);
   return rep_->core.GetView(key, options);

@@ -32,6 +32,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -125,6 +126,12 @@ struct GetItem {
   std::vector<MutableBuffer> into = {};
 };
 
+// Memory for the object of the key at `index`, which has `size_bytes`; an error ends its get.
+// Called on the calling thread, once for each object, and again if it is replaced by a larger one
+// meanwhile.
+using Allocate =
+    absl::FunctionRef<absl::StatusOr<MutableBuffer>(size_t index, uint64_t size_bytes)>;
+
 struct MatchOptions {
   CallOptions call = {};
   // Keeps what was found in place for this long (bounded by the pool), for a caller who will
@@ -207,6 +214,11 @@ class Client {
   absl::StatusOr<std::string> Get(absl::string_view key, const GetOptions& options = {});
   // One result per item, in order. A key may stand more than once; every buffer is filled.
   std::vector<absl::StatusOr<size_t>> GetMany(absl::Span<const GetItem> items,
+                                              const GetOptions& options = {});
+
+  // The same, into memory that is asked for once the sizes are known. RESOURCE_EXHAUSTED with
+  // LIMIT_REACHED for an object over 1 GiB.
+  std::vector<absl::StatusOr<size_t>> GetMany(absl::Span<const std::string> keys, Allocate allocate,
                                               const GetOptions& options = {});
 
   // Same host only; an object elsewhere is FAILED_PRECONDITION with PEER_UNREACHABLE. Verified when

@@ -1,0 +1,174 @@
+#include "client_sdk/python/src/client.h"
+
+#include <utility>
+
+#include "client_sdk/python/src/errors.h"
+#include "common/error.h"
+#include "common/status_macros.h"
+
+namespace moonpool::python {
+
+namespace py = pybind11;
+
+namespace {
+
+// bytes objects that are made while their objects are read. Filled without the GIL, by the reading
+// thread alone; destroyed with it.
+class NewBytes {
+ public:
+  explicit NewBytes(size_t count) : objects_(count, nullptr) {}
+  ~NewBytes() {
+    for (PyObject* object : objects_) Py_XDECREF(object);
+  }
+  NewBytes(const NewBytes&) = delete;
+  NewBytes& operator=(const NewBytes&) = delete;
+
+  // Any thread without the GIL.
+  absl::StatusOr<MutableBuffer> Make(size_t index, uint64_t bytes) {
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    Py_XDECREF(objects_[index]);
+    objects_[index] = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
+    PyObject* const made = objects_[index];
+    if (made == nullptr) PyErr_Clear();
+    PyGILState_Release(gil);
+    if (made == nullptr) {
+      return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
+                       "no memory for the object");
+    }
+    return MutableBuffer(reinterpret_cast<std::byte*>(PyBytes_AS_STRING(made)), bytes);
+  }
+
+  py::object Take(size_t index, size_t bytes) {
+    PyObject*& object = objects_[index];
+    if (static_cast<size_t>(PyBytes_GET_SIZE(object)) != bytes &&
+        _PyBytes_Resize(&object, static_cast<Py_ssize_t>(bytes)) != 0) {
+      throw py::error_already_set();
+    }
+    return py::reinterpret_steal<py::object>(std::exchange(object, nullptr));
+  }
+
+ private:
+  std::vector<PyObject*> objects_;
+};
+
+// gRPC starts threads with the first client and cannot start them anew: in a child that was forked
+// later a call would wait for ever.
+void RequireThreadsOfGrpc() {
+  static const int forks_at_first = ForkCount();
+  if (ForkCount() == forks_at_first) return;
+  Raise(MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
+                  "this process was forked from one that had made a client",
+                  {.hint = "make clients after the fork alone, or start processes with "
+                           "multiprocessing's \"spawn\""}));
+}
+
+std::shared_ptr<Client> Connect(ClientOptions options) {
+  RequireThreadsOfGrpc();
+  auto connected = WithoutGil([&] { return Client::Connect(std::move(options)); });
+  RaiseIfError(connected.status());
+  return *std::move(connected);
+}
+
+}  // namespace
+
+PyClient::PyClient(ClientOptions options)
+    : name_space_(options.name_space), masters_(options.masters) {
+  client_ = Connect(std::move(options));
+}
+
+std::shared_ptr<Client> PyClient::Open() const {
+  if (ForkCount() != forks_) {
+    Raise(MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
+                    "the client was made before this process was forked",
+                    {.hint = "make clients after the fork alone"}));
+  }
+  absl::MutexLock lock(&mutex_);
+  if (client_ == nullptr) {
+    Raise(MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
+                    "the client is closed", {.hint = "make a new one"}));
+  }
+  return client_;
+}
+
+template <typename Call>
+auto PyClient::Run(Call call) const {
+  std::shared_ptr<Client> client = Open();
+  return WithoutGil([&] {
+    auto result = call(*client);
+    client.reset();
+    return result;
+  });
+}
+
+void PyClient::Close() {
+  if (ForkCount() != forks_) return Abandon();
+  std::shared_ptr<Client> client;
+  {
+    absl::MutexLock lock(&mutex_);
+    client = std::move(client_);
+  }
+  if (client == nullptr) return;
+  WithoutGil([&] {
+    client.reset();
+    return true;
+  });
+}
+
+// Its threads and connections are the parent's, and its locks may be held by threads that are not
+// here: never destroyed. Not under the lock, for the same reason; a child has one thread.
+void PyClient::Abandon() { static_cast<void>(new std::shared_ptr<Client>(std::move(client_))); }
+
+bool PyClient::is_closed() const {
+  if (ForkCount() != forks_) return true;
+  absl::MutexLock lock(&mutex_);
+  return client_ == nullptr;
+}
+
+std::vector<absl::Status> PyClient::PutMany(std::vector<PutItem> items, PutOptions options) const {
+  return Run([&](Client& client) { return client.PutMany(items, options); });
+}
+
+std::vector<absl::StatusOr<size_t>> PyClient::GetInto(const std::vector<GetItem>& items,
+                                                      const GetOptions& options) const {
+  return Run([&](Client& client) { return client.GetMany(items, options); });
+}
+
+py::list PyClient::Get(const std::vector<std::string>& keys, const GetOptions& options) const {
+  NewBytes made(keys.size());
+  const std::vector<absl::StatusOr<size_t>> results = Run([&](Client& client) {
+    return client.GetMany(
+        keys, [&made](size_t index, uint64_t bytes) { return made.Make(index, bytes); }, options);
+  });
+  py::list values;
+  for (size_t i = 0; i < results.size(); ++i) {
+    values.append(results[i].ok() ? made.Take(i, *results[i]) : ErrorOf(results[i].status()));
+  }
+  return values;
+}
+
+std::vector<absl::StatusOr<View>> PyClient::GetViews(const std::vector<std::string>& keys,
+                                                     const GetOptions& options) const {
+  return Run([&](Client& client) {
+    std::vector<absl::StatusOr<View>> views;
+    views.reserve(keys.size());
+    for (const std::string& key : keys) views.push_back(client.GetView(key, options));
+    return views;
+  });
+}
+
+std::vector<absl::Status> PyClient::Exists(const std::vector<std::string>& keys,
+                                           const CallOptions& options) const {
+  return Run([&](Client& client) { return client.Exists(keys, options); });
+}
+
+absl::StatusOr<PrefixMatch> PyClient::MatchPrefix(const std::vector<std::string>& keys,
+                                                  const MatchOptions& options) const {
+  return Run([&](Client& client) { return client.MatchPrefix(keys, options); });
+}
+
+std::vector<absl::Status> PyClient::Remove(const std::vector<std::string>& keys,
+                                           const CallOptions& options) const {
+  return Run([&](Client& client) { return client.Remove(keys, options); });
+}
+
+}  // namespace moonpool::python

@@ -1,0 +1,66 @@
+// moonpool.Client on top of moonpool::Client: Python objects in, Python objects out, and the GIL
+// released in between.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "client_sdk/python/src/view.h"
+#include "moonpool/client.h"
+
+namespace moonpool::python {
+
+// Thread-safe, as moonpool::Client is. Every public method is called with the GIL.
+class PyClient {
+ public:
+  explicit PyClient(ClientOptions options);
+  // Where the process was forked meanwhile, what the client has belongs to the parent and is left.
+  ~PyClient() { Close(); }
+
+  std::vector<absl::Status> PutMany(std::vector<PutItem> items, PutOptions options) const;
+  std::vector<absl::StatusOr<size_t>> GetInto(const std::vector<GetItem>& items,
+                                              const GetOptions& options) const;
+  // The bytes of each, or its error.
+  pybind11::list Get(const std::vector<std::string>& keys, const GetOptions& options) const;
+  std::vector<absl::StatusOr<View>> GetViews(const std::vector<std::string>& keys,
+                                             const GetOptions& options) const;
+  std::vector<absl::Status> Exists(const std::vector<std::string>& keys,
+                                   const CallOptions& options) const;
+  absl::StatusOr<PrefixMatch> MatchPrefix(const std::vector<std::string>& keys,
+                                          const MatchOptions& options) const;
+  std::vector<absl::Status> Remove(const std::vector<std::string>& keys,
+                                   const CallOptions& options) const;
+  ClientStats stats() const { return Open()->stats(); }
+
+  // Calls that are under way end as they would have. Idempotent.
+  void Close();
+  bool is_closed() const;
+  const std::string& name_space() const { return name_space_; }
+  const std::vector<std::string>& masters() const { return masters_; }
+
+ private:
+  // FailedPrecondition once it is closed, and in a forked child.
+  std::shared_ptr<Client> Open() const;
+  // `call(Client&)` without the GIL; what is closed meanwhile is destroyed there, too.
+  template <typename Call>
+  auto Run(Call call) const;
+  // In a forked child.
+  void Abandon() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+
+  const int forks_ = ForkCount();
+  const std::string name_space_;
+  const std::vector<std::string> masters_;
+  mutable absl::Mutex mutex_;
+  std::shared_ptr<Client> client_ ABSL_GUARDED_BY(mutex_);
+};
+
+void BindClient(pybind11::module_& module);
+
+}  // namespace moonpool::python

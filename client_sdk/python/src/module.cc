@@ -1,0 +1,15 @@
+// The extension module moonpool._native. moonpool/__init__.py is what people import.
+#include <pybind11/pybind11.h>
+
+#include "client_sdk/python/src/client.h"
+#include "client_sdk/python/src/gil.h"
+#include "client_sdk/python/src/memory.h"
+#include "client_sdk/python/src/view.h"
+
+PYBIND11_MODULE(_native, module) {
+  moonpool::python::ForkCount();  // counts from here on
+  module.doc() = "The compiled half of the package moonpool; use that.";
+  moonpool::python::BindMemory(module);
+  moonpool::python::BindView(module);
+  moonpool::python::BindClient(module);
+}

@@ -1,0 +1,38 @@
+"""Exceptions and fingerprints, without a pool."""
+
+import pickle
+
+import moonpool
+
+
+def test_an_error_is_one_line_for_people():
+    error = moonpool.Miss("evicted 3s ago", code="NOT_FOUND", reason="EVICTED", hint="put it again",
+                          key="k")
+    assert str(error) == "NOT_FOUND (EVICTED): evicted 3s ago. put it again"
+    assert str(moonpool.MoonpoolError("what")) == "UNKNOWN: what"
+
+
+def test_errors_travel_between_processes():
+    error = moonpool.Unavailable("gone", code="UNAVAILABLE", reason="PEER_UNREACHABLE", node="n1",
+                                 retry_after=1.5)
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is moonpool.Unavailable
+    assert (copy.node, copy.retry_after, str(copy)) == ("n1", 1.5, str(error))
+
+
+def test_classes_are_also_pythons_own():
+    assert issubclass(moonpool.DeadlineExceeded, TimeoutError)
+    assert issubclass(moonpool.Unavailable, ConnectionError)
+    assert issubclass(moonpool.InvalidArgument, ValueError)
+    assert issubclass(moonpool.Miss, KeyError)
+
+
+def test_a_fingerprint_is_canonical():
+    assert moonpool.fingerprint(b=1, a="x", c=None) == "a=x;b=1"
+    assert moonpool.fingerprint(a="1;b=2") != moonpool.fingerprint(a="1", b=2)
+    assert moonpool.fingerprint(a="\u00fc\n") == r"a=\xfc\n"
+
+
+def test_a_long_fingerprint_keeps_a_head_and_a_hash():
+    long, other = moonpool.fingerprint(a="m" * 500), moonpool.fingerprint(a="m" * 501)
+    assert long.startswith("a=mmm") and len(long) <= 160 and long != other
