@@ -13,12 +13,15 @@
 // reach from one step to the next. Who is slower than that begins anew.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
 #include "master/core/core.h"
 #include "master/core/event_log.h"
 
@@ -29,6 +32,11 @@ struct EventCursorOptions {
   std::optional<EventToken> resume = {};
   bool is_live_only = false;  // never walks: what happens from now on, or from the token on
 };
+
+inline constexpr size_t kEventResets = 4;
+// In the order of EventCursor::Reset, as metrics name them.
+inline constexpr std::array<absl::string_view, kEventResets> kEventResetNames = {
+    "start", "too_old", "other_log", "too_slow"};
 
 // Externally serialised, with the core.
 class EventCursor {

@@ -193,9 +193,9 @@ TEST_F(EventsTest, WhatChangesDuringTheWalkIsRightAtItsEnd) {
   for (int i = 0; i < 10; ++i) Put(absl::StrCat("k", i));
   EventFollower follower;
   EXPECT_FALSE(follower.Advance(pool().core).is_whole);
-  pool().Remove("k0");     // walked over already
-  pool().Remove("k9");     // not yet
-  Put("new");  // into the place of one of them
+  pool().Remove("k0");  // walked over already
+  pool().Remove("k9");  // not yet
+  Put("new");           // into the place of one of them
   pool().Remove("k5");
   Put("k5");
   follower.CatchUp(pool().core);
