@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "common/status_macros.h"
 #include "master/service/client_service.h"
+#include "master/service/event_service.h"
 #include "master/service/meta_writer.h"
 #include "master/service/metrics.h"
 #include "master/service/session_service.h"
@@ -60,6 +61,7 @@ class MasterServer::Edge {
         handlers_(mastership, options, with.clock, metrics_, writer_),
         client_(ServiceContext{handlers_, with.clock}, with.registry),
         operator_(ServiceContext{handlers_, with.clock}, with.registry),
+        watch_(ServiceContext{handlers_, with.clock}, with.registry),
         session_(handlers_, with.clock, with.registry, with.logger) {}
 
   void ServeAlone(std::unique_ptr<Core> core, std::unique_ptr<MetaStore> store) {
@@ -86,6 +88,7 @@ class MasterServer::Edge {
     builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(&client_);
     builder.RegisterService(&operator_);
+    builder.RegisterService(&watch_);
     builder.RegisterService(&session_);
     {
       const QuietGrpcLog quiet;
@@ -130,6 +133,7 @@ class MasterServer::Edge {
   std::unique_ptr<Candidacy> candidacy_;
   ClientService client_;
   OperatorService operator_;
+  WatchService watch_;
   SessionService session_;
   std::unique_ptr<grpc::Server> server_;
 };
