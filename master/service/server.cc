@@ -13,6 +13,7 @@
 #include "common/status_macros.h"
 #include "common/version.h"
 #include "master/service/client_service.h"
+#include "master/service/event_service.h"
 #include "master/service/meta_writer.h"
 #include "master/service/metrics.h"
 #include "master/service/session_service.h"
@@ -61,6 +62,7 @@ class MasterServer::Edge {
         handlers_(mastership, options, with.clock, metrics_, writer_),
         client_(ServiceContext{handlers_, with.clock}, with.registry),
         operator_(ServiceContext{handlers_, with.clock}, with.registry),
+        watch_(ServiceContext{handlers_, with.clock}, with.registry),
         session_(handlers_, with.clock, with.registry, with.logger) {}
 
   void ServeAlone(std::unique_ptr<Core> core, std::unique_ptr<MetaStore> store) {
@@ -87,6 +89,7 @@ class MasterServer::Edge {
     builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(&client_);
     builder.RegisterService(&operator_);
+    builder.RegisterService(&watch_);
     builder.RegisterService(&session_);
     {
       const QuietGrpcLog quiet;
@@ -156,6 +159,7 @@ class MasterServer::Edge {
   std::unique_ptr<Candidacy> candidacy_;
   ClientService client_;
   OperatorService operator_;
+  WatchService watch_;
   SessionService session_;
   std::unique_ptr<grpc::Server> server_;
 };
