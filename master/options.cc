@@ -147,6 +147,11 @@ void DescribeLimits(MasterOptions& options, ConfigTable& table) {
   table.Int("limit.tombstones", &core.max_tombstones, {1, 1 << 28}, "Unconfirmed removals.");
   table.Int("limit.debts", &core.max_debts, {1, 1 << 28},
             "Dead objects per node that it has not confirmed to have forgotten.");
+  table.Int(
+      "limit.events", &core.max_events, {0, 1 << 24},
+      "Last events that are kept for streams that were cut off, some 250 bytes each and 2.3 KiB "
+      "at the most, while there are such. 0: nobody can follow events.");
+  table.Int("limit.watchers", &handlers.max_watchers, {0, 1 << 16}, "Streams of events.");
   table.Int("limit.namespaces", &core.max_namespaces, {1, kMaxNamespaces}, "Namespaces.");
   table.Int("limit.nodes", &core.max_nodes, {1, 1 << 20}, "Nodes, also those that are away.");
   table.Int("limit.sessions", &handlers.max_sessions, {1, 1 << 20}, "Streams of nodes.");

@@ -82,6 +82,7 @@ HIDDEN_LIBRARIES = {
     "prometheus/": ("common/metrics/metrics.cc",),
     "httplib": ("common/http/http_server.cc",),
     "rocksdb/": ("master/meta/rocks_meta_store.cc",),
+    "zmq.h": ("cli/kv_events/zmq_socket.cc",),
 }
 
 # The mains, which read the environment: one variable for the daemons, one for `moonpool`.
@@ -96,13 +97,14 @@ MAY_CATCH = (
     "client_sdk/python/src/",
 )
 
-# The first term of a master without durable state; and deadlines that gRPC is given at once, which
+# The first term of a master without durable state; the date in KV events; and deadlines that gRPC is given at once, which
 # counts on from there by the monotonic clock.
 MAY_READ_WALL_CLOCK = (
     "master/main.cc",
     "master/service/server.cc",
     "cli/control_bench/control_suite.cc",
     "cli/control_bench/grpc_echo.cc",
+    "cli/kv_events.cc",
     "cli/master_link/master_link.cc",
 )
 

@@ -1,6 +1,7 @@
 #include "client_sdk/core/look_path.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -40,6 +41,30 @@ absl::StatusOr<Description> Take(Session& session, const v1::LocateResult& resul
   Description description = DescriptionOf(*location);
   session.locations().Insert(key, std::move(location));
   return description;
+}
+
+// One answer of the master: at most `limit` keys, often fewer.
+absl::StatusOr<KeyPage> ListPiece(Session& session, absl::string_view prefix,
+                                  const std::string& after, size_t limit,
+                                  const CallContext& context) {
+  limit = std::min(limit, kListedPerCall);
+  v1::ListObjectsRequest request;
+  request.set_prefix(prefix.data(), prefix.size());
+  request.set_page_token(after);
+  request.set_limit(static_cast<uint32_t>(limit));
+  ASSIGN_OR_RETURN(
+      v1::ListObjectsResponse response,
+      session.Call(&MasterStub::ListObjects, std::move(request), context, session.policy()));
+  // Else this would go on until the deadline.
+  const bool repeats = !after.empty() && response.next_page_token() == after;
+  if (repeats || static_cast<size_t>(response.objects_size()) > limit) {
+    return absl::InternalError("the master sent a page that cannot be");
+  }
+  KeyPage piece{.next = std::move(*response.mutable_next_page_token())};
+  for (v1::ObjectEntry& object : *response.mutable_objects()) {
+    piece.keys.push_back(std::move(*object.mutable_key()));
+  }
+  return piece;
 }
 
 }  // namespace
@@ -88,23 +113,16 @@ absl::StatusOr<KeyPage> ListKeys(Session& session, absl::string_view prefix,
   }
   KeyPage page{.next = options.after};
   do {
-    const size_t left = std::min(options.limit - page.keys.size(), kListedPerCall);
-    v1::ListObjectsRequest request;
-    request.set_prefix(prefix.data(), prefix.size());
-    request.set_page_token(page.next);
-    request.set_limit(static_cast<uint32_t>(left));
-    ASSIGN_OR_RETURN(
-        v1::ListObjectsResponse response,
-        session.Call(&MasterStub::ListObjects, std::move(request), context, session.policy()));
-    // Else this would go on until the deadline.
-    const bool repeats = !page.next.empty() && response.next_page_token() == page.next;
-    if (repeats || static_cast<size_t>(response.objects_size()) > left) {
-      return absl::InternalError("the master sent a page that cannot be");
+    absl::StatusOr<KeyPage> piece =
+        ListPiece(session, prefix, page.next, options.limit - page.keys.size(), context);
+    if (!piece.ok()) {
+      // What was looked at is not looked at again: whoever goes on from here meets the error first.
+      if (page.next == options.after || absl::IsCancelled(piece.status())) return piece.status();
+      return page;
     }
-    for (v1::ObjectEntry& object : *response.mutable_objects()) {
-      page.keys.push_back(std::move(*object.mutable_key()));
-    }
-    page.next = std::move(*response.mutable_next_page_token());
+    page.keys.insert(page.keys.end(), std::make_move_iterator(piece->keys.begin()),
+                     std::make_move_iterator(piece->keys.end()));
+    page.next = std::move(piece->next);
   } while (!page.next.empty() && page.keys.size() < options.limit);
   return page;
 }

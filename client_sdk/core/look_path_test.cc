@@ -128,5 +128,20 @@ TEST_F(LookPathTest, ListingOutlastsAnOutageAndEndsAtItsDeadline) {
   EXPECT_LE(pool_.clock.Now() - begun, absl::Seconds(1));
 }
 
+TEST_F(LookPathTest, AnErrorInTheMiddleOfAPageLosesNothingOfIt) {
+  PutAll({"a1", "b1", "b2", "c1"});
+  int asked = 0;
+  pool_.master.on_call = [&](absl::string_view) {
+    if (++asked == 3) pool_.master.Fail("ListObjects", absl::PermissionDeniedError("no"));
+  };
+  ASSERT_OK_AND_ASSIGN(const KeyPage page, client_->ListKeys("", {}));
+  EXPECT_THAT(page.keys, SizeIs(2));
+  EXPECT_THAT(client_->ListKeys("", {.after = page.next}), IsOk()) << "failed once";
+  pool_.master.Fail("ListObjects", absl::PermissionDeniedError("no"));
+  EXPECT_THAT(client_->ListKeys("", {.after = page.next}),
+              StatusIs(absl::StatusCode::kPermissionDenied))
+      << "nothing was looked at";
+}
+
 }  // namespace
 }  // namespace moonpool::client

@@ -8,6 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "client_sdk/src/master_channel.h"
 #include "common/error.h"
 #include "common/rpc/grpc/status_convert.h"
 #include "common/rpc/grpc/unreachable.h"
@@ -15,35 +16,10 @@
 namespace moonpool::client {
 namespace {
 
-// A batch of kMaxBatchKeys with long keys and several replicas.
-constexpr int kMessageBytesMax = 256 << 20;
-// One attempt to connect, and the longest pause between two.
-constexpr int kConnectTimeoutMs = 500;
-constexpr int kReconnectFirstMs = 50;
-constexpr int kReconnectMaxMs = 200;
-// A master that is held by nobody and answers nothing is noticed after the sum, during a call.
-constexpr int kKeepaliveMs = 10'000;
-constexpr int kKeepaliveTimeoutMs = 3'000;
 // A master that is passed over after less would be one that is only busy.
 constexpr absl::Duration kSilenceMin = absl::Milliseconds(50);
 // The same for one that was silent a moment ago: it has to show that it is there again.
 constexpr absl::Duration kSilenceWhenSilent = absl::Milliseconds(100);
-
-std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
-  arguments.SetMaxSendMessageSize(kMessageBytesMax);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectFirstMs);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMaxMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  // Retries are the caller's: it knows what may be repeated, and until when.
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  // Two clients in one process do not wait for each other's reconnects.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-}
 
 // On gRPC's own monotonic clock: ours has another zero.
 gpr_timespec DeadlineOf(const CallContext& context, const Clock& clock) {
@@ -181,7 +157,7 @@ std::shared_ptr<const GrpcMasterStub::Master> GrpcMasterStub::MasterAt(const std
   std::shared_ptr<const Master>& master = masters_[address];
   if (master != nullptr) return master;
   master = std::make_shared<const Master>(
-      Master{.address = address, .stub = v1::MasterService::NewStub(Connect(address))});
+      Master{.address = address, .stub = v1::MasterService::NewStub(ConnectToMaster(address))});
   const std::shared_ptr<const Master> made = master;
   absl::erase_if(masters_, [&](const auto& known) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return known.first != address && !choice_.Knows(known.first);

@@ -30,6 +30,7 @@
 #include "common/types.h"
 #include "master/core/commands.h"
 #include "master/core/durable.h"
+#include "master/core/event_log.h"
 #include "master/core/node_commands.h"
 #include "master/core/options.h"
 
@@ -132,6 +133,23 @@ class Core {
   void Saved(ChangeNumber number);
   // Moves whenever space was freed, a grant was closed, a lease ended or a node joined.
   uint64_t change_count() const;
+
+  // --- Events: each object that becomes readable, and each that is gone. Where its replicas stand
+  // may change without one.
+
+  // Off: nothing is kept, and what was kept is forgotten.
+  void KeepEvents(bool is_on);
+  const EventLog& events() const;
+  // Adds to `stored` what is stored in the table from `from` on, as events of now; of all
+  // namespaces or of one. Returns from where to go on; nullopt: that was all. A bounded amount per
+  // call, so a whole walk sees no single moment: with the events since its beginning applied, in
+  // their order and as often as one likes, it does.
+  std::optional<uint32_t> StoredFrom(uint32_t from, std::optional<NamespaceId> only,
+                                     size_t events_max, std::vector<Event>* stored) const;
+  // nullopt: there is none of that name. It stays one's own when there is.
+  std::optional<NamespaceId> FindNamespace(absl::string_view name) const;
+  // For an id that events have.
+  const std::string& NamespaceName(NamespaceId id) const;
 
   // --- Looking.
 

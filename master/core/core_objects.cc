@@ -189,12 +189,14 @@ void CoreState::MakeLive(SlotIndex slot, absl::Time now) {
   if (object.parent != kNoSlot) CountChild(object.parent, 1, -1);
   ++changes;
   keeper.Weigh(slot);
+  NoteStored(slot);
 }
 
 void CoreState::Erase(SlotIndex slot, DeathCause cause, absl::Time now, const ReleaseRule& rule) {
   ObjectSlot& object = objects[slot];
   const uint64_t hash = objects.HashOf(slot);
   const bool is_live = object.state == ObjectState::kLive;
+  if (is_live) NoteGone(slot, cause);
   keeper.Forget(slot);
   RecordDeath(slot, hash, cause, now);
   StoredParts parts = objects.PartsOf(slot);

@@ -34,6 +34,8 @@ CoreState::CoreState(CoreOptions core_options, Term first_term, Random seeded)
       leases(namespaces, options.max_leases, options.leased_fraction),
       obituaries(options.obituaries),
       debts(options.max_debts),
+      // Drawn from a copy: what else is drawn does not depend on it.
+      events(options.max_events, Random(random).Next()),
       placement(nodes, random, options),
       keeper(*this, options) {
   MP_CHECK(first_term.value > 0, "a term is at least 1");

@@ -18,6 +18,7 @@
 #include "master/core/commands.h"
 #include "master/core/debt_table.h"
 #include "master/core/durable.h"
+#include "master/core/event_log.h"
 #include "master/core/eviction/registry.h"
 #include "master/core/grant_table.h"
 #include "master/core/lease_table.h"
@@ -292,6 +293,12 @@ struct CoreState {
   void NoteUnproven(SlotIndex slot, absl::Time now);
   void LoseUnproven(NodeRecord& node, absl::Time now, uint32_t* work);
 
+  // --- core_events.cc
+  // A live object has come, or goes.
+  void NoteStored(SlotIndex slot);
+  void NoteGone(SlotIndex slot, DeathCause cause);
+  Event EventOf(SlotIndex slot, EventKind kind) const;
+
   // --- core_drain.cc
   void SetDraining(NodeRecord& node, bool is_draining);
 
@@ -342,6 +349,7 @@ struct CoreState {
   TombstoneTable tombstones;
   DebtTable debts;
   PartialTable partials;
+  EventLog events;
   absl::btree_multimap<absl::Time, CondemnedExtent> condemned;
   SlotTable policy_slots;
   std::unique_ptr<EvictionPolicy> policy;

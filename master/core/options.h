@@ -75,11 +75,13 @@ struct CoreOptions {
   uint32_t max_partial_objects = 1u << 20;  // inventory: objects of which parts are missing
   uint32_t max_touches = 4096;
   uint32_t obituaries = 1u << 18;
+  uint32_t max_events = 1u << 16;  // the last ones, for who follows them; 0: nobody can
 
   // Work bounds.
   uint32_t evictions_per_put = 1u << 14;    // per key of a batch
   uint32_t work_per_tick = 4096;            // expiries, dropped replicas, repeated commands
   uint32_t list_slots_per_call = 1u << 16;  // slots that one ListObjects looks at
+  uint32_t snapshot_slots_per_call = 4096;  // and one StoredFrom
 };
 
 }  // namespace moonpool::master

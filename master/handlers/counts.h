@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "master/core/event_cursor.h"
+
 namespace moonpool::master {
 
 // One number per ErrorReason; those that this version does not know share index 0.
@@ -42,6 +44,9 @@ struct HandlerCounts {
   uint64_t protocol_errors = 0;      // messages of nodes that were ignored or ended the session
   uint64_t commands_sent = 0;
   uint64_t commands_dropped = 0;  // no room or no session; the core repeats them
+
+  uint64_t events_sent = 0;                              // to watchers
+  std::array<uint64_t, kEventResets> event_resets = {};  // by EventCursor::Reset
 
   uint64_t meta_writes = 0;  // batches for the meta store
   uint64_t meta_failures = 0;

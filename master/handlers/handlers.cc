@@ -22,6 +22,7 @@ Handlers::Handlers(Core& core, const HandlersOptions& options, absl::Time now)
       unsaved_(options_, counts_),
       waiters_(options_, counts_),
       sessions_(options_, counts_, unsaved_),
+      watchers_(core_, options_, counts_),
       seen_changes_(core.change_count()),
       next_tick_(now + options_.tick_interval) {}
 
@@ -80,6 +81,20 @@ void Handlers::OnNodeMessage(NodeSession& session, const v1::NodeMessage& messag
 void Handlers::CloseSession(NodeSession& session, absl::Time now) {
   session.Close(now);
   Settle(now);
+}
+
+absl::StatusOr<std::unique_ptr<Watcher>> Handlers::Watch(const v1::WatchRequest& request,
+                                                         Watcher::OnReady on_ready,
+                                                         absl::Time now) {
+  RETURN_IF_ERROR(AdmitVersion(request.version()));
+  RETURN_IF_ERROR(CheckLength("namespace", request.namespace_(), kMaxNamespaceBytes));
+  EventCursorOptions options{.name_space = request.namespace_(),
+                             .is_live_only = request.live_only()};
+  if (request.has_resume()) {
+    options.resume =
+        EventToken{.log = request.resume().log(), .sequence = request.resume().sequence()};
+  }
+  return watchers_.Open(std::move(options), std::move(on_ready), now);
 }
 
 CallId Handlers::AnswerWhenSaved(ChangeNumber number, absl::Time deadline, absl::Time now,
@@ -147,6 +162,7 @@ void Handlers::Tick(absl::Time now) {
   }
   const bool has_more = core_.Tick(now);
   sessions_.Tick(now);
+  watchers_.Tick(now);
   waiters_.ExpireDue(now);
   if (SendEffects(now) || core_.change_count() != seen_changes_ ||
       std::exchange(waiters_changed_core_, false)) {
@@ -172,6 +188,7 @@ void Handlers::Depose(const absl::Status& not_leader, absl::Time now) {
 
 void Handlers::FallSilent(const absl::Status& not_leader, absl::Time now) {
   sessions_.SetSilent(true);
+  watchers_.EndAll(not_leader);  // with its token each may go on, here or elsewhere
   waiters_.FailAll(not_leader, now);
   SendEffects(now);
 }
@@ -187,6 +204,7 @@ void Handlers::End(const absl::Status& status, absl::Time now) {
   if (ended_.ok()) ended_ = status;
   waiters_.FailAll(status, now);
   sessions_.EndAll(status, now);
+  watchers_.EndAll(status);
   SendEffects(now);
 }
 

@@ -32,6 +32,7 @@
 #include "master/handlers/unsaved_changes.h"
 #include "master/handlers/waiters.h"
 #include "master/handlers/waiting_for_save.h"
+#include "master/handlers/watcher.h"
 #include "master/meta/meta_store.h"
 #include "moonpool/v1/admin.pb.h"
 #include "moonpool/v1/master.pb.h"
@@ -106,6 +107,13 @@ class Handlers {
   // The stream is gone, or has sent all that it had to. The session is of no use after it.
   void CloseSession(NodeSession& session, absl::Time now);
 
+  // --- EventService: one Watcher per stream, see watcher.h.
+
+  // RESOURCE_EXHAUSTED/LIMIT_REACHED, FAILED_PRECONDITION (PEER_VERSION; BAD_ARGUMENT: no events
+  // are kept), UNAVAILABLE/SHUTTING_DOWN. Ends with the reign, or when that may not answer.
+  absl::StatusOr<std::unique_ptr<Watcher>> Watch(const v1::WatchRequest& request,
+                                                 Watcher::OnReady on_ready, absl::Time now);
+
   // --- Durable state, of a core that keeps it. There is one write at a time.
 
   // What is to be written to the meta store now. To be asked after every other method.
@@ -135,6 +143,7 @@ class Handlers {
   const HandlerCounts& counts() const { return counts_; }
   size_t waiter_count() const { return waiters_.size(); }
   size_t session_count() const { return sessions_.size(); }
+  size_t watcher_count() const { return watchers_.size(); }
   size_t unsaved_count() const { return unsaved_.size(); }
 
  private:
@@ -168,6 +177,7 @@ class Handlers {
   UnsavedChanges unsaved_;
   Waiters waiters_;
   SessionTable sessions_;
+  WatcherTable watchers_;
   uint64_t seen_changes_ = 0;
   Term told_term_;  // what all sessions have been told, or are about to be
   absl::Time next_tick_;

@@ -31,6 +31,14 @@ struct HandlersOptions {
   uint64_t max_protocol_errors = 64;    // per session; then it ends
   int max_records_per_message = 16384;  // parts in one Inventory or SealReport
 
+  // Streams of events.
+  absl::Duration event_heartbeat = absl::Seconds(1);  // a message at least so often
+  absl::Duration event_stall = absl::Minutes(1);      // one that does not go out ends its stream
+  // For so long after the last stream has gone, events are kept: it may come back with its token.
+  absl::Duration event_memory = absl::Minutes(1);
+  size_t events_per_message = 512;
+  size_t max_watchers = 256;
+
   // Durable state.
   absl::Duration meta_retry = absl::Seconds(1);  // from a failed write to the next try
   // Changes that the meta store has not taken; then calls that would make more are refused.

@@ -80,14 +80,6 @@ ServiceMetrics::ServiceMetrics(metrics::Registry& r)
       leases_(r.AddCounter("moonpool_master_leases_given_total", "Locations given with a lease.")),
       bad_requests_(r.AddCounter("moonpool_master_bad_requests_total",
                                  "Calls that no client of ours would make.")),
-      waits_(r.AddCounter("moonpool_master_waits_total",
-                          "Calls that waited for space, a writer or confirmation.")),
-      waits_expired_(
-          r.AddCounter("moonpool_master_waits_expired_total", "Waiting calls whose time ran out.")),
-      waits_cancelled_(r.AddCounter("moonpool_master_waits_cancelled_total",
-                                    "Waiting calls whose caller has gone.")),
-      waits_refused_(r.AddCounter("moonpool_master_waits_refused_total",
-                                  "Calls that could not wait since too many others did.")),
       registrations_(r.AddCounter("moonpool_master_registrations_total", "Nodes that registered.")),
       registrations_refused_(r.AddCounter("moonpool_master_registrations_refused_total",
                                           "Nodes that were not let in.")),
@@ -135,8 +127,10 @@ ServiceMetrics::ServiceMetrics(metrics::Registry& r)
       nodes_known_(r.AddGauge("moonpool_master_nodes_known", "Nodes that are up or may return.")),
       sessions_(r.AddGauge("moonpool_master_sessions", "Streams of nodes, registered or not.")),
       waiters_(r.AddGauge("moonpool_master_waiters", "Calls that wait now.")),
+      waits_(r),
       meta_(r),
-      copies_(r) {
+      copies_(r),
+      events_(r) {
   AddReasons(r);
 }
 
@@ -153,6 +147,16 @@ ServiceMetrics::Role::Role(metrics::Registry& r)
       lease_left(r.AddGauge("moonpool_master_lease_left_seconds",
                             "How long this master would still lead if etcd went away now; 0 when "
                             "it does not lead, or is alone.")) {}
+
+ServiceMetrics::Waits::Waits(metrics::Registry& r)
+    : begun(r.AddCounter("moonpool_master_waits_total",
+                         "Calls that waited for space, a writer or confirmation.")),
+      expired(
+          r.AddCounter("moonpool_master_waits_expired_total", "Waiting calls whose time ran out.")),
+      cancelled(r.AddCounter("moonpool_master_waits_cancelled_total",
+                             "Waiting calls whose caller has gone.")),
+      refused(r.AddCounter("moonpool_master_waits_refused_total",
+                           "Calls that could not wait since too many others did.")) {}
 
 ServiceMetrics::Meta::Meta(metrics::Registry& r)
     : writes(r.AddCounter("moonpool_master_meta_writes_total", "Batches for the meta store.")),
@@ -190,6 +194,29 @@ void ServiceMetrics::Copies::Publish(const Totals& now, const Totals& before) {
   damaged.Increment(now.parts_damaged - before.parts_damaged);
 }
 
+ServiceMetrics::Events::Events(metrics::Registry& r)
+    : sent(r.AddCounter("moonpool_master_events_sent_total",
+                        "Events that were sent to streams, snapshots included.")),
+      watchers(r.AddGauge("moonpool_master_event_streams", "Streams of events that are open.")),
+      last(
+          r.AddGauge("moonpool_master_event_sequence",
+                     "Number of the last event of this reign; one per object that comes or goes.")),
+      kept(
+          r.AddGauge("moonpool_master_events_kept", "Events that a stream may still go on from.")) {
+  for (size_t i = 0; i < kEventResets; ++i) {
+    resets[i] = &r.AddCounter("moonpool_master_event_resets_total",
+                              "Streams that began with a snapshot, or anew with one.",
+                              {{"reason", std::string(kEventResetNames[i])}});
+  }
+}
+
+void ServiceMetrics::Events::Publish(const HandlerCounts& now, const HandlerCounts& before) {
+  sent.Increment(now.events_sent - before.events_sent);
+  for (size_t i = 0; i < kEventResets; ++i) {
+    resets[i]->Increment(now.event_resets[i] - before.event_resets[i]);
+  }
+}
+
 void ServiceMetrics::Publish(const Reigns& reigns, const Leadership& leadership, absl::Time now) {
   const Reign reign = leadership.ReignAt(now);
   const ReignState* const present = reigns.present();
@@ -198,6 +225,11 @@ void ServiceMetrics::Publish(const Reigns& reigns, const Leadership& leadership,
   role.lease_left.Set(has_end ? absl::ToDoubleSeconds(deadline - now) : 0);
   role.leads.Set(present != nullptr && present->reign == reign ? 1 : 0);
   role.reign.Set(present == nullptr ? 0 : static_cast<double>(present->reign.value));
+  const EventLog* const log = present == nullptr ? nullptr : &present->core->events();
+  events_.watchers.Set(present == nullptr ? 0
+                                          : static_cast<double>(present->handlers.watcher_count()));
+  events_.last.Set(log == nullptr ? 0 : static_cast<double>(log->last().sequence));
+  events_.kept.Set(log == nullptr ? 0 : static_cast<double>(log->size()));
   if (present == nullptr) return PublishGauges(StatusResult{}, 0, 0, 0);
   if (present->reign != std::exchange(reign_, present->reign)) {
     counts_ = {};
@@ -238,10 +270,10 @@ void ServiceMetrics::PublishCounts(const HandlerCounts& now) {
   keys_hit_.Increment(now.hits - before.hits);
   leases_.Increment(now.leases - before.leases);
   bad_requests_.Increment(now.bad_requests - before.bad_requests);
-  waits_.Increment(now.waits - before.waits);
-  waits_expired_.Increment(now.waits_expired - before.waits_expired);
-  waits_cancelled_.Increment(now.waits_cancelled - before.waits_cancelled);
-  waits_refused_.Increment(now.waits_refused - before.waits_refused);
+  waits_.begun.Increment(now.waits - before.waits);
+  waits_.expired.Increment(now.waits_expired - before.waits_expired);
+  waits_.cancelled.Increment(now.waits_cancelled - before.waits_cancelled);
+  waits_.refused.Increment(now.waits_refused - before.waits_refused);
   registrations_.Increment(now.registrations - before.registrations);
   registrations_refused_.Increment(now.registrations_refused - before.registrations_refused);
   sessions_replaced_.Increment(now.sessions_replaced - before.sessions_replaced);
@@ -253,6 +285,7 @@ void ServiceMetrics::PublishCounts(const HandlerCounts& now) {
   commands_dropped_.Increment(now.commands_dropped - before.commands_dropped);
   meta_.writes.Increment(now.meta_writes - before.meta_writes);
   meta_.failures.Increment(now.meta_failures - before.meta_failures);
+  events_.Publish(now, before);
   for (size_t i = 0; i < ReasonCounts::kReasons; ++i) {
     const ErrorReason reason = ReasonFromNumber(static_cast<int>(i));
     if (const uint64_t added = now.misses[i] - before.misses[i]; added > 0) {

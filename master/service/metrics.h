@@ -63,10 +63,6 @@ class ServiceMetrics {
   metrics::Counter& keys_hit_;
   metrics::Counter& leases_;
   metrics::Counter& bad_requests_;
-  metrics::Counter& waits_;
-  metrics::Counter& waits_expired_;
-  metrics::Counter& waits_cancelled_;
-  metrics::Counter& waits_refused_;
   metrics::Counter& registrations_;
   metrics::Counter& registrations_refused_;
   metrics::Counter& sessions_replaced_;
@@ -101,6 +97,13 @@ class ServiceMetrics {
   metrics::Gauge& sessions_;
   metrics::Gauge& waiters_;
 
+  struct Waits {
+    explicit Waits(metrics::Registry& registry);
+    metrics::Counter& begun;
+    metrics::Counter& expired;
+    metrics::Counter& cancelled;
+    metrics::Counter& refused;
+  } waits_;
   struct Meta {
     explicit Meta(metrics::Registry& registry);
     metrics::Counter& writes;
@@ -119,6 +122,15 @@ class ServiceMetrics {
     metrics::Gauge& in_flight;
     metrics::Gauge& waiting;
   } copies_;
+  struct Events {
+    explicit Events(metrics::Registry& registry);
+    void Publish(const HandlerCounts& now, const HandlerCounts& before);
+    metrics::Counter& sent;
+    std::array<metrics::Counter*, kEventResets> resets;
+    metrics::Gauge& watchers;
+    metrics::Gauge& last;
+    metrics::Gauge& kept;
+  } events_;
 };
 
 }  // namespace moonpool::master

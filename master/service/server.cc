@@ -13,6 +13,7 @@
 #include "common/status_macros.h"
 #include "common/version.h"
 #include "master/service/client_service.h"
+#include "master/service/event_service.h"
 #include "master/service/meta_writer.h"
 #include "master/service/metrics.h"
 #include "master/service/session_service.h"
@@ -61,6 +62,7 @@ class MasterServer::Edge {
         handlers_(mastership, options, with.clock, metrics_, writer_),
         client_(ServiceContext{handlers_, with.clock}, with.registry),
         operator_(ServiceContext{handlers_, with.clock}, with.registry),
+        watch_(ServiceContext{handlers_, with.clock}, with.registry),
         session_(handlers_, with.clock, with.registry, with.logger) {}
 
   void ServeAlone(std::unique_ptr<Core> core, std::unique_ptr<MetaStore> store) {
@@ -87,6 +89,7 @@ class MasterServer::Edge {
     builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(&client_);
     builder.RegisterService(&operator_);
+    builder.RegisterService(&watch_);
     builder.RegisterService(&session_);
     {
       const QuietGrpcLog quiet;
@@ -125,7 +128,10 @@ class MasterServer::Edge {
       // Answered before it returns.
       admission->handlers->ListNodes(
           request, now, [&](absl::Status status, const v1::ListNodesResponse& response) {
-            if (!status.ok()) names = std::move(status);
+            if (!status.ok()) {
+              names = std::move(status);
+              return;
+            }
             for (const v1::NodeStatus& node : response.nodes()) {
               if (node.up() && node.inventory_complete()) names->push_back(node.address().name());
             }
@@ -153,6 +159,7 @@ class MasterServer::Edge {
   std::unique_ptr<Candidacy> candidacy_;
   ClientService client_;
   OperatorService operator_;
+  WatchService watch_;
   SessionService session_;
   std::unique_ptr<grpc::Server> server_;
 };

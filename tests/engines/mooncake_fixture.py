@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
+import tempfile
 import urllib.request
 from typing import Any
 
@@ -48,9 +49,11 @@ def new_master(*arguments: str) -> Any:
 
 
 def new_node(master: str, name: str, dram: str = "16MiB") -> Any:
+    """A pool.Node. Its socket is this process's own: several tests may run at a time."""
     from pool import Node
 
-    return Node(master, name, dram)
+    socket = pathlib.Path(tempfile.gettempdir(), f"moonpool-test-{os.getpid()}-{name}.sock")
+    return Node(master, name, dram, ["--shm-path", str(socket)])
 
 
 def wait_for_node(master: str) -> None:

@@ -25,6 +25,7 @@ try:
     import torch
     from lmcache.utils import CacheEngineKey
     from lmcache.v1.config import LMCacheEngineConfig
+    from lmcache.v1.lookup_client.mooncake_lookup_client import MooncakeLookupClient
     from lmcache.v1.memory_management import MemoryFormat
     from lmcache.v1.metadata import LMCacheMetadata
     from lmcache.v1.storage_backend.connector.mooncakestore_connector import (
@@ -50,11 +51,13 @@ class Connects(unittest.TestCase):
                           "mooncake_master_server_address": self.master,
                           "mooncake_namespace": self.id(), "mooncake_fingerprint": "test",
                           "mooncake_prefer_local_alloc": True, "transfer_timeout": 30} | extra)
-        metadata = LMCacheMetadata(
+        self.backend = LocalCPUBackend(config, self.metadata(shape), dst_device="cpu")
+        return MooncakestoreConnector(loop, self.backend, config)
+
+    def metadata(self, shape: tuple[int, ...] = SHAPE) -> LMCacheMetadata:
+        return LMCacheMetadata(
             model_name="org/some-model", world_size=1, local_world_size=1, worker_id=0,
             local_worker_id=0, kv_dtype=torch.bfloat16, kv_shape=shape, chunk_size=CHUNK)
-        self.backend = LocalCPUBackend(config, metadata, dst_device="cpu")
-        return MooncakestoreConnector(loop, self.backend, config)
 
     def allocate(self, connector: MooncakestoreConnector) -> Any:
         return self.backend.allocate(connector.meta_shapes, connector.meta_dtypes,
@@ -124,6 +127,14 @@ class Connector(Connects):
                                  mooncake_master_server_address="127.0.0.1:1")
 
         asyncio.run(go())
+
+    def test_its_lookup_client_understands_numbers(self) -> None:
+        config = LMCacheEngineConfig.from_defaults(chunk_size=CHUNK)
+        with self.assertLogs("mooncake.store", "ERROR"):
+            client = MooncakeLookupClient(config, self.metadata(), "127.0.0.1:1")
+        self.assertEqual(client.lookup(list(range(4 * CHUNK))), 0)
+        client = MooncakeLookupClient(config, self.metadata(), self.master)
+        self.assertEqual(client.lookup(list(range(4 * CHUNK))), 0)
 
     def test_its_waits_are_found(self) -> None:
         async def go() -> None:

@@ -259,8 +259,8 @@ class Client {
                                                     const CallOptions& options = {});
   // Keys of the namespace that start with `prefix`. Every key that is there from the first page to
   // the last is in one of them, and in no other; what is stored or removed meanwhile may be. `next`
-  // is good for as long as the same master leads. For operators and clean-up: the master looks at
-  // all that it has.
+  // is good for as long as the same master leads. An error in the middle of a page shortens it, and
+  // is met again from its `next`. For operators and clean-up: the master looks at all that it has.
   absl::StatusOr<KeyPage> ListKeys(absl::string_view prefix, const ListOptions& options = {});
   // OK: gone for everybody, and it does not come back. NOT_FOUND: was not there; after a crash of
   // the master a key that had been evicted or lost may be found again.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "client_sdk/python/src/calls.h"
 #include "client_sdk/python/src/client.h"
+#include "client_sdk/python/src/client_options.h"
 #include "client_sdk/python/src/docs.h"
 #include "client_sdk/python/src/errors.h"
 #include "client_sdk/python/src/method.h"
@@ -35,34 +36,6 @@ py::dict StatsOf(const ClientStats& stats) {
   dict["failovers"] = stats.failovers;
   dict["checksum_failures"] = stats.checksum_failures;
   return dict;
-}
-
-// From any thread of the client. Python's object goes with the GIL, or not at all.
-std::function<void(absl::string_view)> WarningsTo(py::object function) {
-  const std::shared_ptr<py::object> target(new py::object(std::move(function)),
-                                           [](py::object* object) {
-                                             const GilOnOurThread gil;
-                                             if (gil.ok()) delete object;
-                                           });
-  return [target, forks = ForkCount()](absl::string_view line) {
-    if (ForkCount() != forks) return;
-    const GilOnOurThread gil;
-    if (!gil.ok()) return;
-    try {
-      (*target)(TextOf(line));
-    } catch (const abi::__forced_unwind&) {
-      Park();  // the interpreter ends
-    } catch (py::error_already_set& error) {
-      error.discard_as_unraisable("on_warning of moonpool.Client");
-    }
-  };
-}
-
-Path PathOf(const std::string& name) {
-  if (name == "auto") return Path::kAuto;
-  if (name == "tcp") return Path::kTcp;
-  if (name == "shm") return Path::kShm;
-  RaiseInvalid(absl::StrCat("path is \"", name, "\""), "auto, tcp or shm");
 }
 
 std::unique_ptr<PyClient> MakeClient(std::vector<std::string> masters,

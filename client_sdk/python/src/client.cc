@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "client_sdk/python/src/client_options.h"
 #include "client_sdk/python/src/errors.h"
 #include "common/error.h"
 #include "common/status_macros.h"
@@ -58,17 +59,6 @@ class NewBytes {
  private:
   std::vector<PyObject*> objects_;
 };
-
-// gRPC starts threads with the first client and cannot start them anew: in a child that was forked
-// later a call would wait for ever.
-void RequireThreadsOfGrpc() {
-  static const int forks_at_first = ForkCount();
-  if (ForkCount() == forks_at_first) return;
-  Raise(MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
-                  "this process was forked from one that had made a client",
-                  {.hint = "make clients after the fork alone, or start processes with "
-                           "multiprocessing's \"spawn\""}));
-}
 
 std::shared_ptr<Client> Connect(ClientOptions options) {
   RequireThreadsOfGrpc();

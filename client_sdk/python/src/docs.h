@@ -87,15 +87,19 @@ inline constexpr const char* kMatchPrefix =
     "seconds for which what was found stays in place (bounded by the pool).";
 
 inline constexpr const char* kDescribe =
+    "describe($self, key, *, timeout=None, cancel=None)\n--\n\n"
     "What the pool has of a key: a Description. Raises Miss. Asks the master each time, and counts "
     "as a read where the pool decides what to evict.";
 
 inline constexpr const char* kDescribeMany =
+    "describe_many($self, keys, *, timeout=None, cancel=None)\n--\n\n"
     "describe() of many in one call: each entry is a Description or the error.";
 
 inline constexpr const char* kListKeys =
-    "Keys of the namespace that start with `prefix`: a KeyPage of at most `limit`. `after`: the "
-    "`next` of the page before, which is good for as long as the same master leads. Every key that "
+    "list_keys($self, prefix=\"\", *, limit=1000, after=\"\", timeout=None, cancel=None)\n--\n\n"
+    "Keys of the namespace that start with `prefix`: a KeyPage of at most `limit`, fewer after an "
+    "error in the middle, which is met again from its `next`. `after`: the `next` of the page "
+    "before, which is good for as long as the same master leads. Every key that "
     "is there all the time is in one page; what is stored or removed meanwhile may be. For "
     "operators and clean-up: the master looks at all that it has.";
 

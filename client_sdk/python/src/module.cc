@@ -2,6 +2,7 @@
 #include <pybind11/pybind11.h>
 
 #include "client_sdk/python/src/client.h"
+#include "client_sdk/python/src/connector.h"
 #include "client_sdk/python/src/errors.h"
 #include "client_sdk/python/src/gil.h"
 #include "client_sdk/python/src/memory.h"
@@ -14,4 +15,5 @@ PYBIND11_MODULE(_native, module) {
   moonpool::python::BindMemory(module);
   moonpool::python::BindView(module);
   moonpool::python::BindClient(module);
+  moonpool::python::BindConnector(module);
 }

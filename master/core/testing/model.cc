@@ -44,6 +44,9 @@ Model::Model(const ModelOptions& options)
       has_damage_(options.has_damage),
       keeps_state_(random_.OneIn(2)) {
   options_.eviction_policy = options.eviction_policy;
+  // Some followers fall behind.
+  options_.max_events = 4 + static_cast<uint32_t>(options.seed % 60);
+  options_.snapshot_slots_per_call = 5;
   NewCore();
   for (int i = 0; i < kNodes; ++i) {
     RegisterNodeCommand description{.name = absl::StrCat("n", i),
@@ -93,9 +96,13 @@ void Model::Step() {
     Rest();
   }
   Deliver();
+  if (requests_ % 3 == 0) follower_->Advance(*core_, 6);
 }
 
-void Model::Check() { ASSERT_THAT(core_->CheckInvariants(), IsOk()); }
+void Model::Check() {
+  ASSERT_THAT(core_->CheckInvariants(), IsOk());
+  ExpectFollowed();
+}
 
 void Model::NewCore() {
   term_ = std::max(term_, disk_.term.value) + 1;
@@ -103,6 +110,10 @@ void Model::NewCore() {
   const Random random(random_.Next());
   core_ = keeps_state_ ? std::make_unique<Core>(options_, Term{term_}, random, disk_)
                        : std::make_unique<Core>(options_, Term{term_}, random);
+  core_->KeepEvents(true);
+  const bool is_first = follower_ == nullptr;
+  follower_ = std::make_unique<EventFollower>(
+      is_first ? EventCursorOptions{} : EventCursorOptions{.resume = follower_->last().last});
 }
 
 std::string Model::PickKey() { return absl::StrCat("key", random_.Below(kKeys)); }

@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "common/random.h"
 #include "master/core/core.h"
+#include "master/core/testing/event_follower.h"
 #include "master/core/testing/fake_node.h"
 
 namespace moonpool::master {
@@ -113,6 +114,8 @@ class Model {
   void ExpectWishesMet();
   void ExpectDrained();
   void ExpectNothingHidden(const NamedObjects& named);
+  // Who has followed the events knows what is stored.
+  void ExpectFollowed();
   bool HasRoomElsewhere(const ObjectEntry& entry);
 
   Random random_;
@@ -123,6 +126,7 @@ class Model {
   ChangeNumber saved_ = 0;  // of this master
   uint32_t term_ = 0;
   std::unique_ptr<Core> core_;
+  std::unique_ptr<EventFollower> follower_;  // of all masters, one after the other
   std::vector<std::unique_ptr<FakeNode>> nodes_;
   absl::Time now_ = absl::UnixEpoch();
   uint64_t requests_ = 0;

@@ -113,6 +113,18 @@ void Model::ExpectNothingHidden(const NamedObjects& named) {
   }
 }
 
+void Model::ExpectFollowed() {
+  follower_->CatchUp(*core_, 6);
+  ASSERT_TRUE(follower_->last().is_whole);
+  const NamedObjects named = NamedNow();
+  ASSERT_EQ(follower_->stored().size(), named.size());
+  for (const auto& [key, object] : named) {
+    const auto told = follower_->stored().find(key);
+    ASSERT_TRUE(told != follower_->stored().end()) << key << " was not told";
+    ASSERT_EQ(told->second, object.generation) << key;
+  }
+}
+
 bool Model::HasRoomElsewhere(const ObjectEntry& entry) {
   // For all its parts, next to each other.
   const uint64_t need = entry.size_bytes + entry.parts / entry.replicas * 2 * kPartHeaderBytes;

@@ -90,9 +90,13 @@ def _begun() -> float:
     return clock() if taken is None else taken
 
 
-def is_called_by_lmcache() -> bool:
-    """Whether code of LMCache's is on this thread's stack."""
-    return bool(_frames_of_lmcache())
+def is_called_by_lmcaches_connector() -> bool:
+    """Whether LMCache is setting up a store that it moves chunks with.
+
+    Its lookup client understands the numbers, and its engine does not survive an exception there.
+    """
+    modules = [str(frame.f_globals["__name__"]) for frame in _frames_of_lmcache()]
+    return bool(modules) and not any(".lookup_client." in module for module in modules)
 
 
 def patience_of_lmcache(said: Patience) -> Patience | None:

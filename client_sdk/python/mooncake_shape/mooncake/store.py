@@ -23,7 +23,7 @@ from typing import Any
 import moonpool
 from mooncake._codes import ErrorCode, code_of
 from mooncake._memory import BufferHandle, MooncakeHostMemAllocator, RegisteredBuffers
-from mooncake._patience import handed_over, is_called_by_lmcache
+from mooncake._patience import handed_over, is_called_by_lmcaches_connector
 from mooncake._pool import Pool
 from mooncake._replicas import (
     BufferDescriptor,
@@ -89,11 +89,11 @@ class MooncakeDistributedStore:
         accepted and has no effect: the nodes own the memory. 0, -600 for what cannot be understood,
         or why the pool cannot be reached.
 
-        RuntimeError instead of the number where LMCache calls, which looks at none: it goes on
-        without the pool, rather than with a store on which nothing can be found.
+        RuntimeError instead of the number where LMCache's connector calls, which looks at none: it
+        goes on without the pool, rather than with a store on which nothing can be found.
         """
         code = self._open(arguments_by_name(args, kwargs))
-        if code != 0 and is_called_by_lmcache():
+        if code != 0 and is_called_by_lmcaches_connector():
             raise RuntimeError(f"setup: {code}; the log mooncake.store says why")
         return code
 

@@ -1,0 +1,98 @@
+// The bytes of KV events. (tests/engines has vLLM's own classes read them.)
+#include "cli/kv_events/kv_event_wire.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "cli/kv_events/msgpack_writer.h"
+
+namespace moonpool::cli {
+namespace {
+
+using std::string_literals::operator""s;
+
+Event Stored(std::string key, std::string parent = "") {
+  return {.kind = EventKind::kStored, .key = std::move(key), .parent = std::move(parent)};
+}
+Event Removed(std::string key) { return {.kind = EventKind::kRemoved, .key = std::move(key)}; }
+
+std::string Hex(const std::string& bytes) { return absl::BytesToHexString(bytes); }
+
+TEST(BlockHash, IsTheLastSegmentWhereThatIsHexadecimal) {
+  EXPECT_EQ(Hex(BlockHashOf("model/0/00ffA1")), "00ffa1");
+  EXPECT_EQ(Hex(BlockHashOf("0a0b")), "0a0b");
+  EXPECT_EQ(BlockHashOf("model/block-7"), "model/block-7");
+  EXPECT_EQ(BlockHashOf("a/abc"), "a/abc");  // half a byte is none
+  EXPECT_EQ(BlockHashOf("a/"), "a/");
+  EXPECT_EQ(BlockHashOf("\x01\x02"), "\x01\x02");
+}
+
+TEST(PageTokens, StandInTheFingerprint) {
+  EXPECT_EQ(PageTokensOf("dtype=bf16;page_tokens=16;tp=2"), 16);
+  EXPECT_EQ(PageTokensOf("model=m; page_tokens=128"), 128);
+  EXPECT_EQ(PageTokensOf("v1"), std::nullopt);
+  EXPECT_EQ(PageTokensOf("page_tokens=many"), std::nullopt);
+  EXPECT_EQ(PageTokensOf("my_page_tokens=3"), std::nullopt);
+}
+
+TEST(Msgpack, LengthsAndNumbersTakeTheShortestForm) {
+  const auto bytes = [](auto write) {
+    MsgpackWriter out;
+    write(out);
+    return Hex(out.Take());
+  };
+  EXPECT_EQ(bytes([](auto& out) { out.Number(127); }), "7f");
+  EXPECT_EQ(bytes([](auto& out) { out.Number(128); }), "cc80");
+  EXPECT_EQ(bytes([](auto& out) { out.Number(65536); }), "ce00010000");
+  EXPECT_EQ(bytes([](auto& out) { out.Number(uint64_t{1} << 40); }), "cf0000010000000000");
+  EXPECT_EQ(bytes([](auto& out) { out.Array(15); }), "9f");
+  EXPECT_EQ(bytes([](auto& out) { out.Array(16); }), "dc0010");
+  EXPECT_EQ(bytes([](auto& out) { out.Array(65536); }), "dd00010000");
+  EXPECT_EQ(bytes([](auto& out) { out.Map(16); }), "de0010");
+  EXPECT_EQ(bytes([](auto& out) { out.Text(std::string(32, 'a')); }).substr(0, 6), "d92061");
+  EXPECT_EQ(bytes([](auto& out) { out.Bytes("a"); }), "c40161");
+  EXPECT_EQ(bytes([](auto& out) { out.Bytes(std::string(256, 'a')); }).substr(0, 8), "c5010061");
+  EXPECT_EQ(bytes([](auto& out) { out.Real(1.5); }), "cb3ff8000000000000");
+  EXPECT_EQ(bytes([](auto& out) { out.Nil(); }), "c0");
+}
+
+// As msgspec has encoded vLLM's KVEventBatch(ts=1.5, ..., data_parallel_rank=0).
+TEST(KvEvents, AreWhatVllmWrites) {
+  const Event events[] = {Stored("m/0102"), Removed("a"), Event{.kind = EventKind::kCleared}};
+  EXPECT_EQ(EncodeKvEvents(events, 1.5, {.block_size = 16}),
+            "\x93\xcb?\xf8\x00\x00\x00\x00\x00\x00\x93\x88\xa4type\xab"
+            "BlockStored\xac"
+            "block_hashes\x91\xc4\x02\x01\x02\xb1parent_block_hash\xc0\xa9token_ids\x90\xaa"
+            "block_size\x10\xa7lora_id\xc0\xa6medium\xa8"
+            "EXTERNAL\xa9lora_name\xc0\x83\xa4type\xac"
+            "BlockRemoved\xac"
+            "block_hashes\x91\xc4\x01"
+            "a\xa6medium\xa8"
+            "EXTERNAL\x81\xa4type\xb0"
+            "AllBlocksCleared\x00"s);
+}
+
+TEST(KvEvents, AreWhatOlderReleasesWroteInTheOtherForm) {
+  const Event events[] = {Stored("00", "01"), Removed("a"), Event{.kind = EventKind::kCleared}};
+  EXPECT_EQ(EncodeKvEvents(events, 0, {.form = KvEventForm::kArray, .medium = "M"}),
+            "\x93\xcb\x00\x00\x00\x00\x00\x00\x00\x00\x93\x97\xab"
+            "BlockStored\x91\xc4\x01\x00\xc4\x01\x01\x90\x00\xc0\xa1M\x93\xac"
+            "BlockRemoved\x91\xc4\x01"
+            "a\xa1M\x91\xb0"
+            "AllBlocksCleared\x00"s);
+}
+
+TEST(KvEvents, BlocksOfAChainThatComeOneAfterTheOtherAreOneEvent) {
+  const Event events[] = {Stored("01", "00"), Stored("02", "01"), Stored("09"), Removed("01"),
+                          Removed("02")};
+  EXPECT_EQ(Hex(EncodeKvEvents(events, 0, {.form = KvEventForm::kArray, .medium = ""})),
+            Hex("\x93\xcb\x00\x00\x00\x00\x00\x00\x00\x00\x93\x97\xab"
+                "BlockStored\x92\xc4\x01\x01\xc4\x01\x02\xc4\x01\x00\x90\x00\xc0\xa0\x97\xab"
+                "BlockStored\x91\xc4\x01\x09\xc0\x90\x00\xc0\xa0\x93\xac"
+                "BlockRemoved\x92\xc4\x01\x01\xc4\x01\x02\xa0\x00"s));
+}
+
+}  // namespace
+}  // namespace moonpool::cli
