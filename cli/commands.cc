@@ -14,6 +14,8 @@ void AddAllCommands(CLI::App& app, Session& session) {
   AddWhyCommand(app, session);
   AddDrainCommand(app, session);
   AddForgetCommand(app, session);
+  AddEventsCommand(app, session);
+  AddKvEventsCommand(app, session);
   AddReplayCommand(app, session);
   AddBenchCommand(app, session);
 }

@@ -16,6 +16,8 @@ void AddRmCommand(CLI::App& app, Session& session);
 void AddWhyCommand(CLI::App& app, Session& session);
 void AddDrainCommand(CLI::App& app, Session& session);
 void AddForgetCommand(CLI::App& app, Session& session);
+void AddEventsCommand(CLI::App& app, Session& session);
+void AddKvEventsCommand(CLI::App& app, Session& session);
 void AddReplayCommand(CLI::App& app, Session& session);
 void AddBenchCommand(CLI::App& app, Session& session);
 

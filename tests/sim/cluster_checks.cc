@@ -34,6 +34,7 @@ void Cluster::CheckMasters() {
     if (!status.ok()) Violate(absl::StrCat("master: ", status.message()));
   }
   if (leaders > 1) Violate("two masters answer as the leader");
+  if (SimMaster* const leader = masters_.leader()) watcher_.Read(*leader);
 }
 
 void Cluster::CheckPlacement() {
@@ -61,6 +62,7 @@ void Cluster::FinalChecks() {
     Violate(absl::StrCat(status.tombstones, " removals were never confirmed"));
   }
   CheckObjects(*leader);
+  Violate(watcher_.Compare(*leader));
   ReadBack();
   for (const auto& node : nodes_) {
     const bool is_called_off = operator_.has_asked(node->name()) &&
@@ -82,6 +84,9 @@ void Cluster::CheckObjects(const SimMaster& leader) {
   probes_["objects short without room"] += sum.without_room;
   probes_["drained nodes empty"] += sum.drained_empty;
   probes_["drained nodes without room elsewhere"] += sum.drained_stuck;
+  probes_["events told"] += watcher_.events();
+  probes_["streams of events resumed"] += watcher_.resumed();
+  probes_["streams of events begun anew"] += watcher_.resets();
 }
 
 void Cluster::UseAgain(const std::string& node) {

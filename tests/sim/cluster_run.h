@@ -19,6 +19,7 @@
 #include "tests/sim/sim_masters.h"
 #include "tests/sim/sim_node.h"
 #include "tests/sim/sim_operator.h"
+#include "tests/sim/sim_watcher.h"
 #include "transport/sim/network.h"
 #include "transport/sim/scheduler.h"
 #include "transport/sim/sim_transport.h"
@@ -101,6 +102,7 @@ class Cluster {
   SimMasters masters_;
   SimOperator operator_;
   PlacementCheck placement_;
+  SimWatcher watcher_;
   std::vector<std::unique_ptr<SimNode>> nodes_;
   std::vector<std::unique_ptr<SimClient>> clients_;
   uint64_t last_client_ = 0;

@@ -1,0 +1,137 @@
+// moonpool kv-events: the pool's events as engines publish theirs, for routers that read those.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "cli/commands.h"
+#include "cli/kv_events/kv_event_wire.h"
+#include "cli/kv_events/kv_publisher.h"
+#include "cli/stop_token.h"
+#include "cli/values.h"
+#include "common/clock.h"
+#include "common/standard_files.h"
+#include "common/status_macros.h"
+#include "moonpool/events.h"
+
+namespace moonpool::cli {
+namespace {
+
+// A subscriber who has missed more than is kept has everything told anew, and with him all others.
+constexpr absl::Duration kBetweenSnapshots = absl::Seconds(10);
+
+struct Arguments {
+  KvPublisherOptions publisher;
+  KvEventWireOptions wire;
+  std::string form = "map";
+};
+
+// What stands between the stream and the sockets.
+class Bridge {
+ public:
+  Bridge(const Session& session, const Arguments& arguments, KvPublisher& publisher)
+      : session_(session),
+        wire_(arguments.wire),
+        is_size_known_(wire_.block_size != 0),
+        publisher_(publisher) {}
+
+  // Until it is cancelled, or fails.
+  absl::Status Run(const CancelToken& cancel) {
+    while (true) {
+      // From the start: a subscriber has to be told everything.
+      ASSIGN_OR_RETURN(const auto stream, EventStream::Open({.masters = session_.masters,
+                                                             .name_space = session_.name_space}));
+      told_at_ = clock_.Now();
+      RETURN_IF_ERROR(
+          stream->Run([this](const EventBatch& batch) { return Publish(batch); }, cancel));
+    }
+  }
+
+ private:
+  // False: all is to be told anew.
+  bool Publish(const EventBatch& batch) {
+    if (!batch.events.empty()) {
+      if (!is_size_known_) FindBlockSize();
+      publisher_.Publish(EncodeKvEvents(
+          batch.events, absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()), wire_));
+    }
+    has_gap_ = publisher_.TakeGap() || has_gap_;
+    if (!has_gap_ || !batch.is_whole || clock_.Now() < told_at_ + kBetweenSnapshots) return true;
+    has_gap_ = false;
+    return false;
+  }
+
+  // The namespace may be made at any time; once there is one, its layout stays.
+  void FindBlockSize() {
+    const absl::StatusOr<v1::GetStatusResponse> pool = session_.Link().GetStatus();
+    if (!pool.ok()) return;
+    for (const v1::NamespaceStatus& known : pool->namespaces()) {
+      if (known.name() != session_.name_space) continue;
+      wire_.block_size = PageTokensOf(known.fingerprint()).value_or(0);
+      is_size_known_ = true;
+    }
+  }
+
+  const Session& session_;
+  const SteadyClock clock_;
+  KvEventWireOptions wire_;
+  bool is_size_known_;
+  KvPublisher& publisher_;
+  absl::Time told_at_;
+  bool has_gap_ = false;
+};
+
+int Run(const Session& session, Arguments& arguments) {
+  const StopToken stop;
+  arguments.wire.form = arguments.form == "map" ? KvEventForm::kMap : KvEventForm::kArray;
+  arguments.publisher.replays_topic = arguments.wire.form == KvEventForm::kMap;
+  if (arguments.publisher.topic.empty()) {
+    arguments.publisher.topic = absl::StrCat("kv@moonpool@", session.name_space);
+  }
+  const auto publisher = KvPublisher::Start(arguments.publisher);
+  if (!publisher.ok()) return Fail(session, publisher.status());
+  std::printf("ready: --endpoint %s --replay-endpoint %s\n", (*publisher)->endpoint().c_str(),
+              (*publisher)->replay_endpoint().c_str());
+  if (const absl::Status written = FlushStandardOutput(); !written.ok()) {
+    return Fail(session, written);
+  }
+  const absl::Status end = Bridge(session, arguments, **publisher).Run(stop.token());
+  return absl::IsCancelled(end) ? kOk : Fail(session, end);
+}
+
+}  // namespace
+
+void AddKvEventsCommand(CLI::App& app, Session& session) {
+  CLI::App* const command = AddPoolCommand(
+      app, session, "kv-events", "The pool's events over ZeroMQ, as engines publish theirs",
+      {"moonpool kv-events --namespace llama\n"
+       "moonpool kv-events --endpoint 'tcp://*:5557' --replay-endpoint 'tcp://*:5558'",
+       "For routers that read the KV events of vLLM or SGLang. Of one namespace; until Ctrl-C.\n"
+       "Prints a line `ready: ...` with both endpoints when they are bound, and waits for a\n"
+       "master for as long as it takes. A block's hash is the last segment of its key where\n"
+       "that is hexadecimal, else the key."});
+  auto arguments = std::make_shared<Arguments>();
+  KvPublisherOptions& publisher = arguments->publisher;
+  AddTextOption(*command, "--endpoint", &publisher.endpoint,
+                "Where batches are published [tcp://127.0.0.1:5557]");
+  AddTextOption(*command, "--replay-endpoint", &publisher.replay_endpoint,
+                "Where those that were missed are asked for\n[tcp://127.0.0.1:5558]");
+  AddTextOption(*command, "--topic", &publisher.topic, "Of all batches [kv@moonpool@NAMESPACE]");
+  AddChoiceOption(
+      *command, "--form", &arguments->form, {"map", "array"},
+      "map: events as vLLM 0.32 and SGLang 0.5.23 write\nthem; array: as older vLLM did [map]");
+  AddTextOption(*command, "--medium", &arguments->wire.medium,
+                "Where blocks are said to be [EXTERNAL]");
+  AddNumberOption(*command, "--block-size", &arguments->wire.block_size, {1, 1 << 20},
+                  "Tokens of a block [page_tokens of the namespace's\nfingerprint, else 0]");
+  AddNumberOption(*command, "--keep-batches", &publisher.kept_batches, {1, 1 << 24},
+                  "For those who missed some [10000]");
+  AddBytesOption(*command, "--keep-bytes", &publisher.kept_bytes, "And no more than that [64MiB]");
+  command->callback([&session, arguments] {
+    session.run = [&session, arguments] { return Run(session, *arguments); };
+  });
+}
+
+}  // namespace moonpool::cli
