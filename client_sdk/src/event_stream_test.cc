@@ -206,7 +206,7 @@ TEST(EventStreamTest, AnotherLeaderIsAskedWithTheToken) {
 }
 
 TEST(EventStreamTest, AMasterThatFallsSilentIsPassedOver) {
-  FakeMaster silent({{.hangs = true}});
+  FakeMaster silent(std::deque<Script>{{.hangs = true}});
   FakeMaster other({{.batches = {Whole(3, "a")}, .hangs = true}});
   const auto stream = Open({.masters = {silent.address(), other.address()}});
   EXPECT_THAT(Keys(*stream, 1), ElementsAre("a"));

@@ -66,7 +66,7 @@ class SimMaster {
   // It must lead.
   master::Core& core() { return *life_->reigns.present()->core; }
   const master::Core& core() const { return *life_->reigns.present()->core; }
-  master::Handlers& handlers() { return life_->reigns.present()->handlers; }
+  master::Handlers& handlers() { return *life_->reigns.Find(life_->reigns.present()->reign); }
   // Of all that any master here has had a number of its own; 0 when it does not lead.
   uint64_t reign() const;
 
