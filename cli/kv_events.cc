@@ -105,7 +105,7 @@ int Run(const Session& session, Arguments& arguments) {
 
 void AddKvEventsCommand(CLI::App& app, Session& session) {
   CLI::App* const command = AddPoolCommand(
-      app, session, "kv-events", "The pool's events over ZeroMQ, as engines publish theirs",
+      app, session, "kv-events", "Publish events over ZeroMQ, as engines do",
       {"moonpool kv-events --namespace llama\n"
        "moonpool kv-events --endpoint 'tcp://*:5557' --replay-endpoint 'tcp://*:5558'",
        "For routers that read the KV events of vLLM or SGLang. Of one namespace; until Ctrl-C.\n"
