@@ -196,7 +196,8 @@ def check_gap(pool: Pool) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin", type=pathlib.Path, default="build/release/bin",
+    parser.add_argument("--bin", type=pathlib.Path,
+                        default=os.environ.get("MOONPOOL_BIN", "build/dev/bin"),
                         help="folder of the programs")
     args = parser.parse_args()
     enter_venv()
