@@ -6,11 +6,9 @@ from types import SimpleNamespace
 import moonpool
 import pytest
 from moonpool.sglang import naming, outcome
-from moonpool.sglang.breaker import Breaker
 from moonpool.sglang.options import Options
 from moonpool.sglang.outcome import Outcome
 from moonpool.sglang.prefix import leading, legal_ends
-from moonpool.sglang.quiet import QuietLog
 from moonpool.sglang.recent import RecentKeys
 from moonpool.sglang.transfer import PoolIo
 
@@ -116,43 +114,6 @@ def test_what_a_put_came_to(answer, expected):
 )
 def test_what_a_get_came_to(answer, expected):
     assert outcome.of_get(answer, 10) is expected
-
-
-# The breaker.
-
-
-def test_a_breaker_opens_at_once_and_waits_longer_each_time():
-    clock = Clock()
-    breaker = Breaker(clock, 1.0, 3.0)
-    assert breaker.admit() and breaker.failed()
-    for pause in (1.0, 2.0, 3.0, 3.0):
-        clock.now += pause - 0.01
-        assert not breaker.admit()
-        clock.now += 0.01
-        assert breaker.admit()
-        assert not breaker.admit()  # one probe at a time
-        assert not breaker.failed()
-    clock.now += 3.0
-    assert breaker.admit() and breaker.succeeded()
-    assert breaker.admit() and not breaker.is_open
-
-
-def test_a_breaker_does_not_count_a_failure_from_before():
-    clock = Clock()
-    breaker = Breaker(clock, 1.0, 8.0)
-    assert breaker.admit() and breaker.admit()  # two calls in flight
-    breaker.failed()
-    breaker.failed()
-    clock.now += 1.0
-    assert breaker.admit()
-
-
-def test_a_breaker_waits_as_long_as_the_pool_says():
-    clock = Clock()
-    breaker = Breaker(clock, 1.0, 8.0)
-    breaker.failed(retry_after=5.0)
-    clock.now += 4.9
-    assert not breaker.admit()
 
 
 # Calls.
@@ -280,21 +241,6 @@ def test_a_summary_now_and_then(caplog):
     clock.now += 60.0
     write(io, 1)
     assert "2 stored" in caplog.text
-
-
-def test_trouble_of_one_kind_is_logged_once_in_a_while(caplog):
-    clock = Clock()
-    quiet = QuietLog(logging.getLogger("t"), clock, 30.0)
-    for _ in range(3):
-        quiet.say("a", logging.WARNING, "one")
-    quiet.say("b", logging.WARNING, "two")
-    clock.now += 30.0
-    quiet.say("a", logging.WARNING, "one")
-    assert [record.getMessage() for record in caplog.records] == [
-        "moonpool: one",
-        "moonpool: two",
-        "moonpool: one (2 more like this since the last such line)",
-    ]
 
 
 # Names.

@@ -10,43 +10,11 @@ from typing import Any
 
 import moonpool
 from fake_client import FakePool
-from moonpool.vllm.health import Breaker, Quiet
 from moonpool.vllm.lookups import ExistsTable, MatchTable
 from moonpool.vllm.pool import Limits, Pool
 from moonpool.vllm.transfers import Transfers, cut
 from moonpool.vllm.workers import Workers
 from vllm_bench import DOWN, OPTIONS, AtOnce, Bench
-
-
-class HealthTest(unittest.TestCase):
-    def test_pauses_double_until_a_success(self) -> None:
-        now = 0.0
-        breaker = Breaker(lambda: now, first=1.0, longest=3.0)
-        self.assertFalse(breaker.open)
-        pauses = []
-        for _ in range(4):
-            pauses.append(breaker.failed())
-            self.assertTrue(breaker.open)
-            now += pauses[-1]
-            self.assertFalse(breaker.open)
-        self.assertEqual(pauses, [1.0, 2.0, 3.0, 3.0])
-        self.assertTrue(breaker.worked())
-        self.assertFalse(breaker.worked())
-        self.assertEqual(breaker.failed(), 1.0)
-
-    def test_calls_under_way_together_are_one_outage(self) -> None:
-        breaker = Breaker(lambda: 5.0, first=1.0, longest=8.0)
-        self.assertEqual([breaker.failed() for _ in range(3)], [1.0, 1.0, 1.0])
-
-    def test_lines_of_a_kind_are_rare_and_counted(self) -> None:
-        now, lines = 0.0, []
-        quiet = Quiet(lines.append, lambda: now, interval=10.0)
-        for _ in range(3):
-            quiet.say("a", "one")
-        quiet.say("b", "two")
-        now = 11.0
-        quiet.say("a", "one")
-        self.assertEqual(lines, ["one", "two", "one (2 more like it)"])
 
 
 class WorkersTest(unittest.TestCase):
@@ -202,6 +170,16 @@ class PoolTest(unittest.TestCase):
         bench.now += OPTIONS.backoff
         self.assertEqual(bench.pool.load(["a"], [bytearray(1)], [1]), [False])
         self.assertIn("the pool is back", bench.lines[-1])
+
+    def test_a_probe_that_came_too_late_leaves_its_place_to_the_next_call(self) -> None:
+        bench = Bench()
+        bench.fake.down = DOWN
+        bench.pool.exists(["a"])
+        bench.fake.down = None
+        bench.fake.objects["a"] = b"x"
+        bench.now += OPTIONS.backoff
+        self.assertEqual(bench.pool.exists(["a"], Limits(bench.now - 2.0, 1.0)), [False])
+        self.assertEqual(bench.pool.exists(["a"]), [True])
 
     def test_lookups_that_work_do_not_excuse_loads_that_do_not(self) -> None:
         bench = Bench()

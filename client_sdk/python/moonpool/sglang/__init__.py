@@ -14,8 +14,7 @@ its messages mean. Written against SGLang 0.5.23.
 
 Files: `storage` is what SGLang calls; `transfer` does the I/O and never raises; `pages` knows where
 a host pool keeps its pages; `naming` decides which bytes may ever be taken for which; `outcome`
-says what a pool's answer means to SGLang; `breaker` and `quiet` keep an absent pool cheap and its
-log short. All but `storage` work without SGLang, and are tested so.
+says what a pool's answer means to SGLang. All but `storage` work without SGLang, and are tested so.
 """
 
 from __future__ import annotations

@@ -13,11 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from moonpool._outage import Breaker, QuietLog
 from moonpool.sglang import outcome
-from moonpool.sglang.breaker import Breaker
 from moonpool.sglang.options import Options
 from moonpool.sglang.outcome import Outcome
-from moonpool.sglang.quiet import QuietLog
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +44,9 @@ class PoolIo:
         self._connecting = threading.Lock()
         self._options = options
         self._clock = clock
-        self._quiet = QuietLog(logger, clock, options.log_every)
+        self._quiet = QuietLog(
+            lambda level, line: logger.log(level, "moonpool: %s", line), clock, options.log_every
+        )
         # A pool that is too slow for writes may still be good for reads, and the other way round.
         self._reads = Breaker(clock, options.pause_first, options.pause_longest)
         self._writes = Breaker(clock, options.pause_first, options.pause_longest)
@@ -314,13 +315,13 @@ class PoolIo:
         if result is Outcome.MISSED:
             return result  # the ordinary case: counted, not logged
         level = logging.ERROR if result is Outcome.WRONG else logging.WARNING
-        self._quiet.say((op, code, reason), level, f"{op} failed: {outcome.explain(answer)}")
+        self._quiet.say((op, code, reason), f"{op} failed: {outcome.explain(answer)}", level)
         return result
 
     def complain(self, kind: str, level: int, message: str) -> None:
         """Logs, with restraint, what went wrong outside of a call."""
         self._count(**{kind: 1})
-        self._quiet.say(kind, level, message)
+        self._quiet.say(kind, message, level)
 
     def close(self) -> None:
         """Every later call misses. Waits for calls that run. Idempotent."""

@@ -22,7 +22,7 @@ from typing import Any
 
 import moonpool
 
-from .health import Breaker, Quiet
+from .._outage import Breaker, QuietLog
 from .options import Options
 
 # The pool cannot be reached, or not in time.
@@ -73,7 +73,7 @@ class Pool:
         # One for each kind of call: where a node hangs, lookups work and loads do not.
         self._breakers = {what: Breaker(clock, options.backoff, options.max_backoff)
                           for what in ("look up", "load", "store")}
-        self._quiet = Quiet(log, clock)
+        self._quiet = QuietLog(lambda _, line: log(line), clock)
         self._lock = threading.Lock()
         self._connected = threading.Condition(self._lock)  # or failed to
         self._connecting = False
@@ -84,7 +84,7 @@ class Pool:
     @property
     def away(self) -> bool:
         """True while calls would be in vain: they fail at once then, and need not be made."""
-        return self._closed or any(breaker.open for breaker in self._breakers.values())
+        return self._closed or any(breaker.is_pausing for breaker in self._breakers.values())
 
     def now(self) -> float:
         """The clock that limits are on, in seconds."""
@@ -177,10 +177,12 @@ class Pool:
 
     def _call(self, what: str, limits: Limits, run: Callable[[Any, float], Any]) -> Any:
         """The result of run(client, seconds left), or None when there is none worth having."""
-        if self.away or limits.cut:
+        breaker = self._breakers[what]
+        if self.away or limits.cut or not breaker.admit():
             return None
         with self._lock:
             self._running.append(limits)
+        answered = False
         try:
             client = self._open_client(what, limits)
             if client is None:
@@ -191,30 +193,39 @@ class Pool:
                                         "is slow, and others came first")
                 return None
             result = run(client, left)
+            answered = self._look_at(what, result, limits)
+            return result
         except Exception as error:  # noqa: BLE001: nothing of the pool may reach the engine
             if not limits.cut:
                 self._note(what, error, whole=True)
             return None
         finally:
+            if not answered:
+                breaker.learnt_nothing()  # but for what was noted
+            elif breaker.succeeded():
+                self._quiet.say("back", "moonpool: the pool is back")
             with self._lock:
                 self._running.remove(limits)
+
+    def _look_at(self, what: str, result: Any, limits: Limits) -> bool:
+        """Notes what is wrong in a call's result; whether it shows that the pool works."""
         errors = [r for r in result if isinstance(r, Exception)] if type(result) is list else []
         # An answer about each object (not there, not what was expected) is one: the pool works.
         outage = bool(errors) and len(errors) == len(result) and any(map(_is_outage, errors))
         for wrong in errors if not limits.cut else ():
             self._note(what, wrong, whole=outage)
-        if not outage and self._breakers[what].worked():
-            self._quiet.say("back", "moonpool: the pool is back")
-        return result
+        return not outage
 
     def _open_client(self, what: str, limits: Limits) -> Any:
         """The client; None when there is none. One caller makes it, and the others wait for that:
         when it fails, they have failed, too."""
         with self._connected:
-            while self._connecting and not self.away and not limits.cut:
+            waited = False
+            while self._connecting and not self._closed and not limits.cut:
+                waited = True
                 if not self._connected.wait(max(0.0, limits.until - self._clock())):
                     return None
-            if self._client is not None or self.away or limits.cut:
+            if self._client is not None or self._closed or waited or limits.cut:
                 return self._client
             self._connecting = True
         client = None
@@ -241,8 +252,10 @@ class Pool:
         if self._closed or (kind in ("NOT_FOUND", *_WRITTEN_ELSEWHERE) and not connecting):
             return
         outage = _is_outage(error)
-        pause = self._breakers[what].failed() if connecting or (whole and outage) else 0.0
-        how_long = f" for {pause:.0f} s" if pause else ""
+        how_long = ""
+        if connecting or (whole and outage):
+            self._breakers[what].failed()
+            how_long = f" for {self._breakers[what].seconds_left():.0f} s"
         if outage or connecting:
             self._quiet.say(kind, f"moonpool: cannot {what}: {error}. The engine goes on without "
                                   f"the pool{how_long}")

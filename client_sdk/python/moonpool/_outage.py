@@ -1,0 +1,126 @@
+"""What keeps a pool that is away from slowing an engine down, or flooding its log.
+
+Private to this package's engine adapters. Pure but for the clock, which is given.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Hashable
+
+_KINDS_MAX = 256
+
+
+class Breaker:
+    """Lets calls through while they work; after one that failed, one probe per pause.
+
+    Closed: every call goes. `failed` opens it for `first_pause` seconds, twice as long each time up
+    to `longest_pause`; then one caller is let through as a probe, while the others still miss.
+    `succeeded` closes it. Thread-safe; `clock` counts seconds and never goes back.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float], first_pause: float, longest_pause: float
+    ) -> None:
+        self._clock = clock
+        self._first_pause = first_pause
+        self._longest_pause = longest_pause
+        self._lock = threading.Lock()
+        self._pause = 0.0  # of the open period that runs; 0 = closed
+        self._due = 0.0  # when the next probe may go
+        self._probing = False
+
+    @property
+    def is_open(self) -> bool:
+        """From a failure to the next success."""
+        return self._pause > 0.0
+
+    @property
+    def is_pausing(self) -> bool:
+        """True while no call would be let through, not even as a probe that nobody has begun.
+
+        Takes no lock: for asking before the work of a call is prepared.
+        """
+        return self._pause > 0.0 and (self._probing or self._clock() < self._due)
+
+    def admit(self) -> bool:
+        """May this call go? Who is told True reports `succeeded`, `failed` or `learnt_nothing`,
+        whatever happens."""
+        if self._pause == 0.0:  # without the lock: the common case, once per call
+            return True
+        with self._lock:
+            if self._pause == 0.0:
+                return True
+            if self._probing or self._clock() < self._due:
+                return False
+            self._probing = True
+            return True
+
+    def succeeded(self) -> bool:
+        """The pool answered. True when that ended an open period."""
+        if self._pause == 0.0:
+            return False
+        with self._lock:
+            was_open = self._pause > 0.0
+            self._pause = 0.0
+            self._probing = False
+            return was_open
+
+    def failed(self, retry_after: float = 0.0) -> bool:
+        """The pool did not answer. True when that began an open period."""
+        with self._lock:
+            if self._pause > 0.0 and not self._probing:
+                return False  # a call from before: its failure is counted already
+            began = self._pause == 0.0
+            self._pause = min(max(self._first_pause, self._pause * 2), self._longest_pause)
+            self._due = self._clock() + max(self._pause, min(retry_after, self._longest_pause))
+            self._probing = False
+            return began
+
+    def learnt_nothing(self) -> None:
+        """The caller ended the call before the pool could answer: the next one is the probe."""
+        if self._pause == 0.0:
+            return
+        with self._lock:
+            self._probing = False
+
+    def seconds_left(self) -> float:
+        """Until the next probe may go; 0 while calls go."""
+        with self._lock:
+            return max(0.0, self._due - self._clock()) if self._pause > 0.0 else 0.0
+
+
+class QuietLog:
+    """Passes each kind of line on at most once per `every` seconds, and says how often it was.
+
+    `kind` comes from a small closed set (operation, code, reason), never from a key.
+    emit(level, line) writes it; it runs on the caller's thread, without a lock. Thread-safe.
+    """
+
+    def __init__(
+        self, emit: Callable[[int, str], None], clock: Callable[[], float], every: float = 30.0
+    ) -> None:
+        self._emit = emit
+        self._clock = clock
+        self._every = every
+        self._lock = threading.Lock()
+        self._last: dict[Hashable, float] = {}
+        self._withheld: dict[Hashable, int] = {}
+
+    def say(self, kind: Hashable, line: str, level: int = logging.WARNING) -> None:
+        """Writes `line` unless one of the same kind was written a moment ago."""
+        with self._lock:
+            now = self._clock()
+            last = self._last.get(kind)
+            if last is not None and now - last < self._every:
+                self._withheld[kind] = self._withheld.get(kind, 0) + 1
+                return
+            if len(self._last) >= _KINDS_MAX:  # more kinds than there should be: begin anew
+                self._last.clear()
+                self._withheld.clear()
+            self._last[kind] = now
+            withheld = self._withheld.pop(kind, 0)
+        if withheld:
+            line += f" ({withheld} more like this since the last such line)"
+        self._emit(level, line)
