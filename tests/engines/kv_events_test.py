@@ -5,20 +5,21 @@ A pool of its own is started, objects are put and removed, and the batches are d
 msgspec into vllm.distributed.kv_events.KVEventBatch, live and by replay, the way that vLLM's
 example of a subscriber does it: a gap in the numbers is filled from the replay socket.
 
-  MOONPOOL_ENGINES=~/.cache/moonpool/engines tests/engines/kv_events_test.py --bin build/dev/bin
+  MOONPOOL_BIN=build/dev/bin tests/engines/kv_events_test.py
 
-Run with any Python 3.10+: it goes on in vLLM's own venv, $MOONPOOL_ENGINES/vllm. Prints one line of
+Run with any Python 3.10+: it goes on in vLLM's own venv, $MOONPOOL_ENGINES/vllm (by default
+~/.cache/moonpool/engines/vllm). Prints one line of
 JSON at the end. Exit code 0: all holds; 1: something does not; 77: vLLM is not installed there.
 """
 
-import argparse
 import json
 import os
 import pathlib
-import re
-import signal
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from pool import Daemon, Pool, program  # noqa: E402
 
 DEADLINE_S = 60
 ENGINES = pathlib.Path(
@@ -39,45 +40,30 @@ def enter_venv() -> None:
         os.execv(python, [str(python), *sys.argv])
 
 
-class Pool:
-    """`moonpool dev` with one node, until the end of the `with`."""
+class EventPool(Pool):
+    """One node, with publishers and the commands of one namespace."""
 
-    def __init__(self, bin_dir: pathlib.Path) -> None:
-        self.moonpool = bin_dir / "moonpool"
-        self.processes: list[subprocess.Popen[str]] = []
+    def __init__(self) -> None:
+        super().__init__(dram="64MiB")
+        self._publishers: list[Daemon] = []
 
-    def __enter__(self) -> "Pool":
-        line = self.start("dev", "--nodes", "1", "--dram", "64MiB")
-        self.master = re.fullmatch(r"ready: --master (\S+)", line)[1]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for process in reversed(self.processes):
-            process.send_signal(signal.SIGINT)
-            process.wait(timeout=DEADLINE_S)
-
-    def start(self, *args: str) -> str:
-        """Starts it and returns the line that says it is ready."""
-        process = subprocess.Popen(
-            [self.moonpool, *args], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        self.processes.append(process)
-        line = process.stdout.readline().strip()
-        if not line.startswith("ready: "):
-            raise RuntimeError(f"moonpool {args[0]} did not become ready: {line!r}")
-        return line
+    def close(self) -> None:
+        for publisher in self._publishers:
+            publisher.stop()
+        super().close()
 
     def publisher(self, *args: str) -> tuple[str, str]:
         """A publisher on free ports; where it publishes and where it replays."""
-        line = self.start(
-            "kv-events", "--master", self.master, "--namespace", NAMESPACE,
-            "--endpoint", "tcp://127.0.0.1:0", "--replay-endpoint", "tcp://127.0.0.1:0", *args)
-        match = re.fullmatch(r"ready: --endpoint (\S+) --replay-endpoint (\S+)", line)
-        return match[1], match[2]
+        started = Daemon(
+            [program("moonpool"), "kv-events", "--master", self.master, "--namespace", NAMESPACE,
+             "--endpoint", "tcp://127.0.0.1:0", "--replay-endpoint", "tcp://127.0.0.1:0", *args],
+            r"^ready: --endpoint (\S+) --replay-endpoint (\S+)")
+        self._publishers.append(started)
+        return started.match[1], started.match[2]
 
     def run(self, *args: str, value: str = "") -> None:
         subprocess.run(
-            [self.moonpool, args[0], "--master", self.master, "--namespace", NAMESPACE,
+            [program("moonpool"), args[0], "--master", self.master, "--namespace", NAMESPACE,
              "--fingerprint", FINGERPRINT, *args[1:]],
             input=value, text=True, check=True, stdout=subprocess.DEVNULL, timeout=DEADLINE_S)
 
@@ -153,7 +139,7 @@ class Subscriber:
             self.read()
 
 
-def check_live(pool: Pool) -> dict[str, int]:
+def check_live(pool: EventPool) -> dict[str, int]:
     from vllm.distributed.kv_events import AllBlocksCleared, BlockRemoved, BlockStored
 
     pool.run("put", "toy/0/0aff", "-", value="root")
@@ -181,7 +167,7 @@ def check_live(pool: Pool) -> dict[str, int]:
     return {"batches": reader.next, "replayed": reader.replayed}
 
 
-def check_gap(pool: Pool) -> None:
+def check_gap(pool: EventPool) -> None:
     """Who asks for what is not kept any more is told everything anew."""
     endpoint, replay = pool.publisher("--keep-batches", "1")
     reader = Subscriber(endpoint, replay, f"kv@moonpool@{NAMESPACE}")
@@ -195,15 +181,10 @@ def check_gap(pool: Pool) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin", type=pathlib.Path,
-                        default=os.environ.get("MOONPOOL_BIN", "build/dev/bin"),
-                        help="folder of the programs")
-    args = parser.parse_args()
     enter_venv()
     import vllm
 
-    with Pool(args.bin.resolve()) as pool:
+    with EventPool() as pool:
         figures = check_live(pool)
         check_gap(pool)
     print(json.dumps({"test": "kv_events", "vllm": vllm.__version__, **figures}))
