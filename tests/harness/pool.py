@@ -41,8 +41,10 @@ class Daemon:
         Raises RuntimeError, with what it wrote to standard error, when it does not become ready.
         """
         self._log = tempfile.TemporaryFile("w+")
+        # What is loaded into Python before it starts (a sanitizer's runtime) is not for programs.
+        environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
         self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=self._log,
-                                        text=True)
+                                        text=True, env=environment)
         self._lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
         self.match = self._wait_for(ready)

@@ -5,12 +5,6 @@
 #
 #   tests/scenarios/chaos.sh [BUILD_DIR] [--masters 1|3] [--seed N] [--seconds N] [--logs FOLDER]
 set -eu
-build=$(realpath "${1:-build/release}")
-program=$build/bin/chaos
-for needed in "$program" "$build/bin/moonpool-master" "$build/bin/moonpool-node"; do
-  if [ ! -x "$needed" ]; then
-    echo "chaos: no $needed; build it (make release, or make dev and name build/dev)" >&2
-    exit 2
-  fi
-done
-exec "$program" --seconds 300 --seed "$(date +%s)" "${@:2}"
+. "$(dirname "$0")/run.sh" "$@"
+need bin/chaos bin/moonpool-master bin/moonpool-node
+exec "$build/bin/chaos" --seconds 300 --seed "$(date +%s)" "${args[@]}"

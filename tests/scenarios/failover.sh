@@ -6,5 +6,5 @@
 #
 #   tests/scenarios/failover.sh [BUILD_DIR] [ROUNDS]
 set -eu
-. "$(dirname "$0")/run.sh"
-run failover /tmp "$@"
+. "$(dirname "$0")/run.sh" "$@"
+run failover /tmp

@@ -6,5 +6,5 @@
 #
 #   tests/scenarios/master_restart.sh [BUILD_DIR] [OBJECTS] [BYTES]
 set -eu
-. "$(dirname "$0")/run.sh"
-run master-restart /tmp "$@"
+. "$(dirname "$0")/run.sh" "$@"
+run master-restart /tmp

@@ -10,29 +10,16 @@
 # there (tests/engines/install.sh). Exit codes: 0 the bar holds, 1 it does not, 2 it cannot run here,
 # 77 an engine is not installed (what needs none is tested all the same).
 set -eu
-cd "$(dirname "$0")/../.."
-engines=${MOONPOOL_ENGINES:-$HOME/.cache/moonpool/engines}
-if [ "${1:-}" = --install ]; then
-  shift
-  tests/engines/install.sh sglang vllm lmcache || exit 2
-fi
-build=$(realpath -m "${1:-build/dev}")
-missing=""
-for file in bin/moonpool bin/moonpool-master bin/moonpool-node python/moonpool/__init__.py; do
-  [ -e "$build/$file" ] || missing="$missing $build/$file"
-done
-if [ -n "$missing" ]; then
-  echo "mooncake_shape: no$missing; build them (make dev)" >&2
-  exit 2
-fi
+. "$(dirname "$0")/run.sh" "$@"
+install_engines sglang vllm lmcache
+need $python_package
 
 figures=""
 status=0
-# run NAME PYTHON: the last line of the test is its figures.
-run() {
+# measure NAME PYTHON: the last line of the test is its figures.
+measure() {
   local line code=0
-  line=$(MOONPOOL_BUILD=$build MOONPOOL_BIN=$build/bin "$2" "tests/engines/mooncake_$1_test.py" |
-    tail -n 1) || code=$?
+  line=$("$2" "tests/engines/mooncake_$1_test.py" | tail -n 1) || code=$?
   case $code in
     0) ;;
     77) [ $status -ne 0 ] || status=77 ;;
@@ -44,15 +31,14 @@ run() {
   figures="$figures${figures:+, }$line"
 }
 set -o pipefail
-run setup python3
-run shape python3
+for needs_no_engine in setup shape; do
+  measure $needs_no_engine "${PYTHON:-/usr/bin/python3}"
+done
 for engine in sglang vllm lmcache; do
-  python=$engines/$engine/bin/python
-  if [ -x "$python" ]; then
-    run $engine "$python"
-  else
-    echo "mooncake_shape: SKIPPED, no $python; --install makes it" >&2
-    [ $status -ne 0 ] || status=77
+  if is_there $engine; then
+    measure $engine "$python"
+  elif [ $status -eq 0 ]; then
+    status=77
   fi
 done
 case $status in 0) holds=true ;; *) holds=false ;; esac

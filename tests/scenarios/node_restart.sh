@@ -5,5 +5,5 @@
 #
 #   tests/scenarios/node_restart.sh [BUILD_DIR] [OBJECTS] [BYTES]
 set -eu
-. "$(dirname "$0")/run.sh"
-run node-restart /dev/shm "$@"
+. "$(dirname "$0")/run.sh" "$@"
+run node-restart /dev/shm

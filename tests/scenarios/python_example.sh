@@ -5,12 +5,9 @@
 #
 #   tests/scenarios/python_example.sh [BUILD_DIR]
 set -eu
-cd "$(dirname "$0")/../.."
-build=${1:-build/release}
-if [ ! -x "$build/bin/moonpool" ]; then
-  echo "python_example: no $build/bin/moonpool; build it (make release)" >&2
-  exit 2
-fi
+. "$(dirname "$0")/run.sh" "$@"
+need bin/moonpool
+unset PYTHONPATH
 folder=$(mktemp -d) pool=
 end() {
   if [ -n "$pool" ]; then kill -INT "$pool" 2>/dev/null && wait "$pool" || true; fi

@@ -5,12 +5,6 @@
 #
 #   tests/scenarios/python_overhead.sh [BUILD_DIR] [ROUNDS]
 set -eu
-cd "$(dirname "$0")/../.."
-build=${1:-build/release}
-for needed in "$build/bin/sdk-peer" "$build/bin/moonpool" "$build/python/moonpool/__init__.py"; do
-  if [ ! -e "$needed" ]; then
-    echo "python_overhead: no $needed; build it (make release, or make dev and name build/dev)" >&2
-    exit 2
-  fi
-done
-PYTHONPATH=$build/python exec "${PYTHON:-/usr/bin/python3}" tests/scenarios/python_overhead.py "$build" "${@:2}"
+. "$(dirname "$0")/run.sh" "$@"
+need bin/sdk-peer $python_package
+exec "${PYTHON:-/usr/bin/python3}" tests/scenarios/python_overhead.py "$build" "${args[@]}"

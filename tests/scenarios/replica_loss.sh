@@ -5,5 +5,5 @@
 #
 #   tests/scenarios/replica_loss.sh [BUILD_DIR] [OBJECTS] [BYTES]
 set -eu
-. "$(dirname "$0")/run.sh"
-run replica-loss /tmp "$@"
+. "$(dirname "$0")/run.sh" "$@"
+run replica-loss /tmp

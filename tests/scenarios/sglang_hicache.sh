@@ -12,26 +12,10 @@
 # --install makes it there (tests/engines/install.sh). Exit codes: 0 the bar holds, 1 it does not, 2 it
 # cannot run here, 77 the engine is not installed.
 set -eu
-cd "$(dirname "$0")/../.."
-python=${MOONPOOL_ENGINES:-$HOME/.cache/moonpool/engines}/sglang/bin/python
-if [ "${1:-}" = --install ]; then
-  shift
-  tests/engines/install.sh sglang || exit 2
-elif [ ! -x "$python" ]; then
-  echo "sglang_hicache: no $python; --install makes it" >&2
-  exit 77
-fi
-build=$(realpath -m "${1:-build/release}")
-missing=""
-for file in bin/moonpool bin/moonpool-master bin/moonpool-node python/moonpool/__init__.py; do
-  [ -e "$build/$file" ] || missing="$missing $build/$file"
-done
-if [ -n "$missing" ]; then
-  echo "sglang_hicache: no$missing; build them (make release)" >&2
-  exit 2
-fi
-export MOONPOOL_BUILD=$build MOONPOOL_BIN=$build/bin PYTHONDONTWRITEBYTECODE=1
-export PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH}
+. "$(dirname "$0")/run.sh" "$@"
+install_engines sglang
+is_there sglang || exit 77
+need $python_package
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
