@@ -11,9 +11,8 @@
 namespace moonpool::transport {
 namespace {
 
-// What is read by one call and is larger than this does not wait in the second-level cache for who
-// uses it.
-constexpr uint64_t kCachedBytesMax = 1 << 20;
+// What is read by one call and is larger than this does not wait in a cache for who uses it.
+constexpr uint64_t kCachedBytesMax = 4 << 20;
 
 }  // namespace
 ShmChannel::ShmChannel(std::shared_ptr<ShmPeer> peer, std::unique_ptr<ClientStream> stream,
