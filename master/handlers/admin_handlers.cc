@@ -110,33 +110,33 @@ absl::Status CheckWhy(const v1::WhyRequest& request) {
 void Handlers::GetStatus(const v1::GetStatusRequest& request, absl::Time now,
                          Done<v1::GetStatusResponse> done) {
   absl::Status status = AdmitVersion(request.version());
-  if (!status.ok()) return std::move(done)(std::move(status), {});
-  v1::GetStatusResponse response;
+  if (!status.ok()) return std::move(done)(std::move(status));
+  v1::GetStatusResponse& response = done.response();
   SetVersion(response.mutable_version());
   response.set_release(kReleaseVersion);
   response.set_uptime_ms(ToWireMs(now - started_at_));
   WriteStatus(core_.GetStatus(now), response);
-  std::move(done)(absl::OkStatus(), std::move(response));
+  std::move(done)(absl::OkStatus());
 }
 
 void Handlers::ListNodes(const v1::ListNodesRequest& request, absl::Time now,
                          Done<v1::ListNodesResponse> done) {
   absl::Status status = AdmitVersion(request.version());
-  if (!status.ok()) return std::move(done)(std::move(status), {});
-  v1::ListNodesResponse response;
+  if (!status.ok()) return std::move(done)(std::move(status));
+  v1::ListNodesResponse& response = done.response();
   SetVersion(response.mutable_version());
   for (const NodeStatus& node : core_.ListNodes(now)) WriteNode(node, response.add_nodes());
-  std::move(done)(absl::OkStatus(), std::move(response));
+  std::move(done)(absl::OkStatus());
 }
 
 void Handlers::Why(const v1::WhyRequest& request, absl::Time now, Done<v1::WhyResponse> done) {
   absl::Status status = AdmitVersion(request.version());
   if (status.ok()) status = CheckWhy(request);
-  if (!status.ok()) return std::move(done)(std::move(status), {});
+  if (!status.ok()) return std::move(done)(std::move(status));
   const absl::StatusOr<WhyResult> why = core_.Why(request.namespace_(), request.key(), now);
-  if (!why.ok()) return std::move(done)(why.status(), {});
+  if (!why.ok()) return std::move(done)(why.status());
 
-  v1::WhyResponse response;
+  v1::WhyResponse& response = done.response();
   SetVersion(response.mutable_version());
   response.set_state(why->state);
   response.set_explanation(why->explanation);
@@ -152,7 +152,7 @@ void Handlers::Why(const v1::WhyRequest& request, absl::Time now, Done<v1::WhyRe
   response.set_policy(why->policy);
   response.set_adopted(why->is_adopted);
   response.set_wished_replicas(why->wished_replicas);
-  std::move(done)(absl::OkStatus(), std::move(response));
+  std::move(done)(absl::OkStatus());
 }
 
 template <typename Response>
@@ -160,14 +160,10 @@ CallId Handlers::AnswerChange(const absl::StatusOr<ChangeNumber>& saved_by, absl
                               Done<Response> done) {
   CallId call;
   if (!saved_by.ok()) {
-    std::move(done)(saved_by.status(), {});
+    std::move(done)(saved_by.status());
   } else {
-    call = AnswerWhenSaved(*saved_by, now + options_.max_wait, now,
-                           [done = std::move(done)](absl::Status saved) mutable {
-                             Response response;
-                             SetVersion(response.mutable_version());
-                             std::move(done)(std::move(saved), std::move(response));
-                           });
+    SetVersion(done.response().mutable_version());
+    call = AnswerWhenSaved(*saved_by, now + options_.max_wait, now, std::move(done));
   }
   Settle(now);
   return call;
@@ -177,7 +173,7 @@ CallId Handlers::ForgetNode(const v1::ForgetNodeRequest& request, absl::Time now
                             Done<v1::ForgetNodeResponse> done) {
   absl::Status admitted = AdmitVersion(request.version());
   if (!admitted.ok()) {
-    std::move(done)(std::move(admitted), {});
+    std::move(done)(std::move(admitted));
     return {};
   }
   return AnswerChange(core_.ForgetNode(request.name(), now), now, std::move(done));
@@ -187,7 +183,7 @@ CallId Handlers::DrainNode(const v1::DrainNodeRequest& request, absl::Time now,
                            Done<v1::DrainNodeResponse> done) {
   absl::Status admitted = AdmitVersion(request.version());
   if (!admitted.ok()) {
-    std::move(done)(std::move(admitted), {});
+    std::move(done)(std::move(admitted));
     return {};
   }
   return AnswerChange(core_.DrainNode(request.name(), request.cancel(), now), now, std::move(done));

@@ -4,7 +4,7 @@
 //   Core core(core_options, term, Random(seed));
 //   Handlers handlers(core, HandlersOptions{}, clock.Now());
 //   CallId call = handlers.StartPuts(request, clock.Now(),
-//       [](absl::Status status, v1::StartPutsResponse response) { ... });
+//       {&response, [](absl::Status status) { ...read the response... }});
 //   handlers.Cancel(call, clock.Now());        // the caller has gone
 //   ...
 //   while (...) handlers.Tick(clock.Now());    // no later than handlers.NextWakeup()
@@ -13,8 +13,7 @@
 // method runs to its end without blocking. Externally serialised, together with the core and all
 // sessions. `now` is a point on one monotonic line and never goes back.
 //
-// Done is called exactly once per call: before the method returns, or during any later one. It
-// must not call back into this object. With a status that is not OK the response means nothing.
+// Done is called exactly once per call: before the method returns, or during any later one.
 #pragma once
 
 #include <memory>
@@ -26,6 +25,7 @@
 #include "absl/time/time.h"
 #include "master/core/core.h"
 #include "master/handlers/counts.h"
+#include "master/handlers/done.h"
 #include "master/handlers/node_session.h"
 #include "master/handlers/options.h"
 #include "master/handlers/session_table.h"
@@ -38,9 +38,6 @@
 #include "moonpool/v1/master.pb.h"
 
 namespace moonpool::master {
-
-template <typename Response>
-using Done = absl::AnyInvocable<void(absl::Status, Response) &&>;
 
 // UNAVAILABLE/SHUTTING_DOWN.
 absl::Status ShuttingDown();

@@ -29,11 +29,11 @@ struct Answer {
 
   bool is_there() const { return count == 1; }
   Done<Response> done() {
-    return [this](absl::Status s, Response r) {
-      ++count;
-      status = std::move(s);
-      response = std::move(r);
-    };
+    response.Clear();
+    return {&response, [this](absl::Status s) {
+              ++count;
+              status = std::move(s);
+            }};
   }
 };
 

@@ -26,11 +26,10 @@ class WaitingRemove final : public Waiter {
     ChangeNumber saved_by;
   };
 
-  WaitingRemove(const Core& core, const UnsavedChanges& unsaved, v1::RemoveResponse response,
-                std::vector<Promise> promises, Done<v1::RemoveResponse> done)
+  WaitingRemove(const Core& core, const UnsavedChanges& unsaved, std::vector<Promise> promises,
+                Done<v1::RemoveResponse> done)
       : core_(core),
         unsaved_(unsaved),
-        response_(std::move(response)),
         promises_(std::move(promises)),
         unconfirmed_(promises_.size()),
         done_(std::move(done)) {}
@@ -59,7 +58,7 @@ class WaitingRemove final : public Waiter {
   void Expire(absl::Time) override {
     Answer([&](const Promise& promise) { return Late(promise); });
   }
-  void Fail(const absl::Status& status, absl::Time) override { std::move(done_)(status, {}); }
+  void Fail(const absl::Status& status, absl::Time) override { std::move(done_)(status); }
 
   // Answers now, with `status` for each key that is not confirmed.
   void AnswerUnconfirmed(const absl::Status& status) {
@@ -72,9 +71,9 @@ class WaitingRemove final : public Waiter {
   void Answer(Say say) {
     for (const Promise& promise : promises_) {
       const absl::Status status = say(promise);
-      if (!status.ok()) StatusToProto(status, response_.mutable_results(promise.index));
+      if (!status.ok()) StatusToProto(status, done_.response().mutable_results(promise.index));
     }
-    std::move(done_)(absl::OkStatus(), std::move(response_));
+    std::move(done_)(absl::OkStatus());
   }
   absl::Status Unsaved(const Promise& promise, const absl::Status& outcome) const {
     const ChangeNumber strike = saved_by_.value_or(core_.strike_saved_by());
@@ -95,7 +94,6 @@ class WaitingRemove final : public Waiter {
 
   const Core& core_;
   const UnsavedChanges& unsaved_;
-  v1::RemoveResponse response_;
   const std::vector<Promise> promises_;
   size_t unconfirmed_;  // of the front
   std::optional<ChangeNumber> saved_by_;
@@ -123,24 +121,19 @@ CallId Handlers::OpenNamespace(const v1::OpenNamespaceRequest& request, absl::Ti
   absl::Status status = Admit(request.header());
   if (status.ok()) status = CheckLabel("fingerprint", request.fingerprint());
   if (!status.ok()) {
-    std::move(done)(std::move(status), {});
+    std::move(done)(std::move(status));
     return {};
   }
   absl::StatusOr<OpenedNamespace> opened =
       core_.OpenNamespace(request.header().namespace_(), request.fingerprint(), now);
   CallId call;
   if (!opened.ok()) {
-    std::move(done)(opened.status(), {});
+    std::move(done)(opened.status());
   } else {
-    v1::OpenNamespaceResponse response;
+    v1::OpenNamespaceResponse& response = done.response();
     SetHeader(core_.term(), response.mutable_header());
     response.set_fingerprint(std::move(opened->fingerprint));
-    auto answer = [response = std::move(response),
-                   done = std::move(done)](absl::Status saved) mutable {
-      std::move(done)(std::move(saved), std::move(response));
-    };
-    call =
-        AnswerWhenSaved(opened->saved_by, AnswerBy(request.header(), now), now, std::move(answer));
+    call = AnswerWhenSaved(opened->saved_by, AnswerBy(request.header(), now), now, std::move(done));
   }
   Settle(now);
   return call;
@@ -151,7 +144,7 @@ CallId Handlers::Remove(const v1::RemoveRequest& request, absl::Time now,
   absl::Status status = Admit(request.header(), request.keys_size());
   if (status.ok() && unsaved_.full()) status = TooManyUnsaved();
   if (!status.ok()) {
-    std::move(done)(std::move(status), {});
+    std::move(done)(std::move(status));
     return {};
   }
   const WireCaller caller(request.header());
@@ -159,9 +152,9 @@ CallId Handlers::Remove(const v1::RemoveRequest& request, absl::Time now,
   const absl::StatusOr<std::vector<RemoveOutcome>> outcomes = core_.Remove(*caller, keys, now);
   CallId call;
   if (!outcomes.ok()) {
-    std::move(done)(outcomes.status(), {});
+    std::move(done)(outcomes.status());
   } else {
-    v1::RemoveResponse response;
+    v1::RemoveResponse& response = done.response();
     SetHeader(core_.term(), response.mutable_header());
     std::vector<WaitingRemove::Promise> promises;
     for (const RemoveOutcome& outcome : *outcomes) {
@@ -172,8 +165,8 @@ CallId Handlers::Remove(const v1::RemoveRequest& request, absl::Time now,
       }
       StatusToProto(outcome.status, response.add_results());
     }
-    auto waiter = std::make_unique<WaitingRemove>(core_, unsaved_, std::move(response),
-                                                  std::move(promises), std::move(done));
+    auto waiter =
+        std::make_unique<WaitingRemove>(core_, unsaved_, std::move(promises), std::move(done));
     const Waiter::Progress progress = waiter->Retry(now);
     if (progress == Waiter::Progress::kDone) {
       // Nothing to wait for.
@@ -194,7 +187,7 @@ void Handlers::ListObjects(const v1::ListObjectsRequest& request, absl::Time now
   if (status.ok()) status = CheckLength("prefix", request.prefix(), kMaxKeyBytes);
   if (status.ok()) status = CheckLength("page_token", request.page_token(), kMaxPageTokenBytes);
   if (status.ok() && request.limit() > kMaxPage) status = BadArgument("limit is above 10000");
-  if (!status.ok()) return std::move(done)(std::move(status), {});
+  if (!status.ok()) return std::move(done)(std::move(status));
 
   const WireCaller caller(request.header());
   absl::StatusOr<ListObjectsResult> result = core_.ListObjects({.caller = *caller,
@@ -202,13 +195,13 @@ void Handlers::ListObjects(const v1::ListObjectsRequest& request, absl::Time now
                                                                 .page_token = request.page_token(),
                                                                 .limit = request.limit()},
                                                                now);
-  v1::ListObjectsResponse response;
+  v1::ListObjectsResponse& response = done.response();
   if (result.ok()) {
     SetHeader(core_.term(), response.mutable_header());
     for (const ObjectEntry& entry : result->objects) WriteEntry(entry, response.add_objects());
     response.set_next_page_token(std::move(result->next_page_token));
   }
-  std::move(done)(result.status(), std::move(response));
+  std::move(done)(result.status());
 }
 
 }  // namespace moonpool::master

@@ -15,7 +15,6 @@ namespace moonpool::master {
 namespace {
 
 struct PutAttempt {
-  v1::StartPutsResponse response;
   std::vector<int> waiting;  // results that may fare better later
   Waiter::Progress progress = Waiter::Progress::kDone;
 };
@@ -35,10 +34,10 @@ void WriteOutcome(const PutOutcome& outcome, absl::Duration elapsed, PlaceWriter
   grant->set_deadline_ms(ToWireMs(outcome.grant->remaining + elapsed));
 }
 
-// `elapsed`: since the request came.
+// `elapsed`: since the request came. When it fails, `response` is as it was.
 absl::StatusOr<PutAttempt> TryPuts(Core& core, const v1::StartPutsRequest& request, bool may_wait,
                                    WireCaller::Touches touches, absl::Duration elapsed,
-                                   absl::Time now) {
+                                   absl::Time now, v1::StartPutsResponse& response) {
   const WireCaller caller(request.header(), touches);
   absl::InlinedVector<PutKey, 64> puts;
   puts.reserve(static_cast<size_t>(request.puts_size()));
@@ -55,19 +54,20 @@ absl::StatusOr<PutAttempt> TryPuts(Core& core, const v1::StartPutsRequest& reque
                                    .wait_for_writer = may_wait && request.wait_for_writer()},
                                   now));
   PutAttempt attempt;
-  SetHeader(core.term(), attempt.response.mutable_header());
-  attempt.response.mutable_results()->Reserve(static_cast<int>(outcomes.size()));
+  response.Clear();
+  SetHeader(core.term(), response.mutable_header());
+  response.mutable_results()->Reserve(static_cast<int>(outcomes.size()));
   PlaceWriter places(core);
   for (const PutOutcome& outcome : outcomes) {
     if (outcome.wait != Wait::kNone) {
-      attempt.waiting.push_back(attempt.response.results_size());
+      attempt.waiting.push_back(response.results_size());
       const bool wants_space =
           outcome.wait == Wait::kSpace || attempt.progress == Waiter::Progress::kSpace;
       attempt.progress = wants_space ? Waiter::Progress::kSpace : Waiter::Progress::kOther;
     }
-    WriteOutcome(outcome, elapsed, places, attempt.response.add_results());
+    WriteOutcome(outcome, elapsed, places, response.add_results());
   }
-  places.WriteNodes(attempt.response.mutable_nodes());
+  places.WriteNodes(response.mutable_nodes());
   return attempt;
 }
 
@@ -96,16 +96,15 @@ absl::Status TermOutcome(const Core& core, const UnsavedChanges& unsaved) {
   return unsaved.OutcomeOf(core.term_saved_by()).value_or(SaveIsSlow());
 }
 
+// The response holds what the last attempt has granted.
 class WaitingPut final : public Waiter {
  public:
   WaitingPut(Core& core, const UnsavedChanges& unsaved, HandlerCounts& counts,
-             const v1::StartPutsRequest& request, v1::StartPutsResponse last, absl::Time now,
-             Done<v1::StartPutsResponse> done)
+             const v1::StartPutsRequest& request, absl::Time now, Done<v1::StartPutsResponse> done)
       : core_(core),
         unsaved_(unsaved),
         counts_(counts),
         request_(request),
-        last_(std::move(last)),
         arrived_at_(now),
         done_(std::move(done)) {}
 
@@ -114,30 +113,28 @@ class WaitingPut final : public Waiter {
   Progress Retry(absl::Time now) override { return Try(/*may_wait=*/true, now); }
   void Expire(absl::Time now) override { Try(/*may_wait=*/false, now); }
   void Fail(const absl::Status& status, absl::Time now) override {
-    AbortGrants(core_, request_.header(), last_, now);
-    std::move(done_)(status, {});
+    AbortGrants(core_, request_.header(), done_.response(), now);
+    std::move(done_)(status);
   }
 
  private:
   Progress Try(bool may_wait, absl::Time now) {
     if (const absl::Status term = TermOutcome(core_, unsaved_); !term.ok()) {
       if (may_wait && absl::IsDeadlineExceeded(term)) return Progress::kOther;
-      AbortGrants(core_, request_.header(), last_, now);
-      std::move(done_)(term, {});
+      AbortGrants(core_, request_.header(), done_.response(), now);
+      std::move(done_)(term);
       return Progress::kDone;
     }
-    absl::StatusOr<PutAttempt> attempt =
-        TryPuts(core_, request_, may_wait, WireCaller::Touches::kIgnore, now - arrived_at_, now);
+    const absl::StatusOr<PutAttempt> attempt =
+        TryPuts(core_, request_, may_wait, WireCaller::Touches::kIgnore, now - arrived_at_, now,
+                done_.response());
     if (!attempt.ok()) {
-      std::move(done_)(attempt.status(), {});
+      std::move(done_)(attempt.status());
       return Progress::kDone;
     }
-    if (attempt->progress != Progress::kDone) {
-      last_ = std::move(attempt->response);
-      return attempt->progress;
-    }
-    CountRefusals(attempt->response, counts_);
-    std::move(done_)(absl::OkStatus(), std::move(attempt->response));
+    if (attempt->progress != Progress::kDone) return attempt->progress;
+    CountRefusals(done_.response(), counts_);
+    std::move(done_)(absl::OkStatus());
     return Progress::kDone;
   }
 
@@ -145,7 +142,6 @@ class WaitingPut final : public Waiter {
   const UnsavedChanges& unsaved_;
   HandlerCounts& counts_;
   const v1::StartPutsRequest request_;
-  v1::StartPutsResponse last_;  // of the last attempt
   const absl::Time arrived_at_;
   Done<v1::StartPutsResponse> done_;
 };
@@ -212,41 +208,43 @@ CallId Handlers::StartPuts(const v1::StartPutsRequest& request, absl::Time now,
     if (!status.ok()) ++counts_.bad_requests;
   }
   if (!status.ok()) {
-    std::move(done)(std::move(status), {});
+    std::move(done)(std::move(status));
     return {};
   }
-  const auto wait = [&](v1::StartPutsResponse last, Waiter::Progress progress) {
-    auto waiter = std::make_unique<WaitingPut>(core_, unsaved_, counts_, request, std::move(last),
-                                               now, std::move(done));
+  const auto wait = [&](Waiter::Progress progress) {
+    auto waiter =
+        std::make_unique<WaitingPut>(core_, unsaved_, counts_, request, now, std::move(done));
     return waiters_.Add(std::move(waiter), progress, AnswerBy(request.header(), now));
   };
   // Seldom: a node has just raised the term.
   if (!unsaved_.IsSaved(core_.term_saved_by())) {
-    if (!waiters_.full()) return wait({}, Waiter::Progress::kOther);
+    if (!waiters_.full()) return wait(Waiter::Progress::kOther);
     ++counts_.waits_refused;
-    std::move(done)(TooManyWaiters(), {});
+    std::move(done)(TooManyWaiters());
     return {};
   }
   CallId call;
   if (HasToQueue(request, now)) {
-    call = wait({}, Waiter::Progress::kSpace);
+    call = wait(Waiter::Progress::kSpace);
     waiters_.MarkSpace();
     return call;
   }
-  absl::StatusOr<PutAttempt> attempt = TryPuts(
-      core_, request, /*may_wait=*/true, WireCaller::Touches::kApply, absl::ZeroDuration(), now);
+  v1::StartPutsResponse& response = done.response();
+  const absl::StatusOr<PutAttempt> attempt =
+      TryPuts(core_, request, /*may_wait=*/true, WireCaller::Touches::kApply, absl::ZeroDuration(),
+              now, response);
   if (!attempt.ok()) {
-    std::move(done)(attempt.status(), {});
+    std::move(done)(attempt.status());
   } else if (attempt->progress == Waiter::Progress::kDone || waiters_.full()) {
     for (const int index : attempt->waiting) {
-      v1::PutResult* result = attempt->response.mutable_results(index);
+      v1::PutResult* result = response.mutable_results(index);
       StatusToProto(TooManyWaiters(), result->mutable_status());
     }
     if (!attempt->waiting.empty()) ++counts_.waits_refused;
-    CountRefusals(attempt->response, counts_);
-    std::move(done)(absl::OkStatus(), std::move(attempt->response));
+    CountRefusals(response, counts_);
+    std::move(done)(absl::OkStatus());
   } else {
-    call = wait(std::move(attempt->response), attempt->progress);
+    call = wait(attempt->progress);
   }
   Settle(now);
   return call;
@@ -256,7 +254,7 @@ void Handlers::CommitPuts(const v1::CommitPutsRequest& request, absl::Time now,
                           Done<v1::CommitPutsResponse> done) {
   absl::Status status = Admit(request.header(), request.puts_size());
   if (status.ok()) status = CheckFailedReplicas(request);
-  if (!status.ok()) return std::move(done)(std::move(status), {});
+  if (!status.ok()) return std::move(done)(std::move(status));
 
   const WireCaller caller(request.header());
   std::vector<CommitPut> puts(static_cast<size_t>(request.puts_size()));
@@ -267,12 +265,12 @@ void Handlers::CommitPuts(const v1::CommitPutsRequest& request, absl::Time now,
     puts[i].failed_replicas.assign(put.failed_replicas().begin(), put.failed_replicas().end());
   }
   const absl::StatusOr<std::vector<absl::Status>> results = core_.CommitPuts(*caller, puts, now);
-  v1::CommitPutsResponse response;
+  v1::CommitPutsResponse& response = done.response();
   if (results.ok()) {
     SetHeader(core_.term(), response.mutable_header());
     WriteStatuses(*results, response);
   }
-  std::move(done)(results.status(), std::move(response));
+  std::move(done)(results.status());
   Settle(now);
 }
 
@@ -280,7 +278,7 @@ void Handlers::AbortPuts(const v1::AbortPutsRequest& request, absl::Time now,
                          Done<v1::AbortPutsResponse> done) {
   absl::Status status = Admit(request.header(), request.puts_size());
   if (status.ok()) status = CheckPinned(request);
-  if (!status.ok()) return std::move(done)(std::move(status), {});
+  if (!status.ok()) return std::move(done)(std::move(status));
 
   const WireCaller caller(request.header());
   std::vector<AbortPut> puts;
@@ -290,12 +288,12 @@ void Handlers::AbortPuts(const v1::AbortPutsRequest& request, absl::Time now,
     for (const v1::Part& part : put.pinned()) puts.back().pinned.push_back(FromProto(part));
   }
   const absl::StatusOr<std::vector<absl::Status>> results = core_.AbortPuts(*caller, puts, now);
-  v1::AbortPutsResponse response;
+  v1::AbortPutsResponse& response = done.response();
   if (results.ok()) {
     SetHeader(core_.term(), response.mutable_header());
     WriteStatuses(*results, response);
   }
-  std::move(done)(results.status(), std::move(response));
+  std::move(done)(results.status());
   Settle(now);
 }
 

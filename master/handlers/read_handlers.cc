@@ -17,16 +17,14 @@ void CountFound(const Location& location, HandlerCounts& counts) {
   if (location.lease > absl::ZeroDuration()) ++counts.leases;
 }
 
-absl::StatusOr<v1::LocateResponse> TryLocate(Core& core, HandlerCounts& counts,
-                                             const v1::LocateRequest& request,
-                                             WireCaller::Touches touches, absl::Duration elapsed,
-                                             absl::Time now) {
+absl::Status TryLocate(Core& core, HandlerCounts& counts, const v1::LocateRequest& request,
+                       WireCaller::Touches touches, absl::Duration elapsed, absl::Time now,
+                       v1::LocateResponse& response) {
   const WireCaller caller(request.header(), touches);
   const KeyViews keys = ViewsOf(request.keys());
   ASSIGN_OR_RETURN(
       const std::vector<LocateOutcome> outcomes,
       core.Locate({.caller = *caller, .keys = keys, .lease = FromWireMs(request.lease_ms())}, now));
-  v1::LocateResponse response;
   SetHeader(core.term(), response.mutable_header());
   response.mutable_results()->Reserve(static_cast<int>(outcomes.size()));
   PlaceWriter places(core);
@@ -41,7 +39,7 @@ absl::StatusOr<v1::LocateResponse> TryLocate(Core& core, HandlerCounts& counts,
     }
   }
   places.WriteNodes(response.mutable_nodes());
-  return response;
+  return absl::OkStatus();
 }
 
 // Of the keys at `candidates`, those that somebody is writing now.
@@ -81,15 +79,10 @@ class WaitingLocate final : public Waiter {
     return Progress::kDone;
   }
   void Expire(absl::Time now) override {
-    absl::StatusOr<v1::LocateResponse> response =
-        TryLocate(core_, counts_, request_, WireCaller::Touches::kIgnore, now - arrived_at_, now);
-    if (response.ok()) {
-      std::move(done_)(absl::OkStatus(), *std::move(response));
-    } else {
-      std::move(done_)(response.status(), {});
-    }
+    std::move(done_)(TryLocate(core_, counts_, request_, WireCaller::Touches::kIgnore,
+                               now - arrived_at_, now, done_.response()));
   }
-  void Fail(const absl::Status& status, absl::Time) override { std::move(done_)(status, {}); }
+  void Fail(const absl::Status& status, absl::Time) override { std::move(done_)(status); }
 
  private:
   Core& core_;
@@ -106,7 +99,7 @@ CallId Handlers::Locate(const v1::LocateRequest& request, absl::Time now,
                         Done<v1::LocateResponse> done) {
   absl::Status status = Admit(request.header(), request.keys_size());
   if (!status.ok()) {
-    std::move(done)(std::move(status), {});
+    std::move(done)(std::move(status));
     return {};
   }
   std::vector<int> pending;
@@ -123,17 +116,15 @@ CallId Handlers::Locate(const v1::LocateRequest& request, absl::Time now,
                                                         now, std::move(done)),
                         Waiter::Progress::kOther, AnswerBy(request.header(), now));
   } else {
-    absl::StatusOr<v1::LocateResponse> response =
-        TryLocate(core_, counts_, request, touches, absl::ZeroDuration(), now);
-    if (response.ok()) {
+    v1::LocateResponse& response = done.response();
+    status = TryLocate(core_, counts_, request, touches, absl::ZeroDuration(), now, response);
+    if (status.ok()) {
       if (!pending.empty()) ++counts_.waits_refused;
       for (const int index : pending) {
-        StatusToProto(TooManyWaiters(), response->mutable_results(index)->mutable_status());
+        StatusToProto(TooManyWaiters(), response.mutable_results(index)->mutable_status());
       }
-      std::move(done)(absl::OkStatus(), *std::move(response));
-    } else {
-      std::move(done)(response.status(), {});
     }
+    std::move(done)(std::move(status));
   }
   Settle(now);
   return call;
@@ -142,13 +133,13 @@ CallId Handlers::Locate(const v1::LocateRequest& request, absl::Time now,
 void Handlers::MatchPrefix(const v1::MatchPrefixRequest& request, absl::Time now,
                            Done<v1::MatchPrefixResponse> done) {
   absl::Status status = Admit(request.header(), request.keys_size());
-  if (!status.ok()) return std::move(done)(std::move(status), {});
+  if (!status.ok()) return std::move(done)(std::move(status));
 
   const WireCaller caller(request.header());
   const KeyViews keys = ViewsOf(request.keys());
   const absl::StatusOr<MatchPrefixResult> result = core_.MatchPrefix(
       {.caller = *caller, .keys = keys, .lease = FromWireMs(request.lease_ms())}, now);
-  v1::MatchPrefixResponse response;
+  v1::MatchPrefixResponse& response = done.response();
   if (result.ok()) {
     SetHeader(core_.term(), response.mutable_header());
     PlaceWriter places(core_);
@@ -163,24 +154,24 @@ void Handlers::MatchPrefix(const v1::MatchPrefixRequest& request, absl::Time now
     }
     places.WriteNodes(response.mutable_nodes());
   }
-  std::move(done)(result.status(), std::move(response));
+  std::move(done)(result.status());
   Settle(now);
 }
 
 void Handlers::Exists(const v1::ExistsRequest& request, absl::Time now,
                       Done<v1::ExistsResponse> done) {
   absl::Status status = Admit(request.header(), request.keys_size());
-  if (!status.ok()) return std::move(done)(std::move(status), {});
+  if (!status.ok()) return std::move(done)(std::move(status));
 
   const WireCaller caller(request.header());
   const KeyViews keys = ViewsOf(request.keys());
   const absl::StatusOr<std::vector<absl::Status>> results = core_.Exists(*caller, keys, now);
-  v1::ExistsResponse response;
+  v1::ExistsResponse& response = done.response();
   if (results.ok()) {
     SetHeader(core_.term(), response.mutable_header());
     for (const absl::Status& result : *results) StatusToProto(result, response.add_results());
   }
-  std::move(done)(results.status(), std::move(response));
+  std::move(done)(results.status());
   Settle(now);
 }
 

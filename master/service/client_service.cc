@@ -12,7 +12,15 @@ ClientService::ClientService(const ServiceContext& context, metrics::Registry& r
       match_prefix_(registry, "MatchPrefix"),
       exists_(registry, "Exists"),
       remove_(registry, "Remove"),
-      list_objects_(registry, "ListObjects") {}
+      list_objects_(registry, "ListObjects") {
+  // Those of batches.
+  SetMessageAllocatorFor_StartPuts(&start_puts_messages_);
+  SetMessageAllocatorFor_CommitPuts(&commit_puts_messages_);
+  SetMessageAllocatorFor_Locate(&locate_messages_);
+  SetMessageAllocatorFor_MatchPrefix(&match_prefix_messages_);
+  SetMessageAllocatorFor_Exists(&exists_messages_);
+  SetMessageAllocatorFor_Remove(&remove_messages_);
+}
 
 grpc::ServerUnaryReactor* ClientService::OpenNamespace(Context*,
                                                        const v1::OpenNamespaceRequest* request,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/metrics/metrics.h"
+#include "master/service/arena_messages.h"
 #include "master/service/metrics.h"
 #include "master/service/unary_reactor.h"
 #include "moonpool/v1/admin.grpc.pb.h"
@@ -28,6 +29,13 @@ class ClientService final : public v1::MasterService::CallbackService {
 
  private:
   const ServiceContext context_;
+  ArenaPool arenas_;
+  ArenaMessages<v1::StartPutsRequest, v1::StartPutsResponse> start_puts_messages_{arenas_};
+  ArenaMessages<v1::CommitPutsRequest, v1::CommitPutsResponse> commit_puts_messages_{arenas_};
+  ArenaMessages<v1::LocateRequest, v1::LocateResponse> locate_messages_{arenas_};
+  ArenaMessages<v1::MatchPrefixRequest, v1::MatchPrefixResponse> match_prefix_messages_{arenas_};
+  ArenaMessages<v1::ExistsRequest, v1::ExistsResponse> exists_messages_{arenas_};
+  ArenaMessages<v1::RemoveRequest, v1::RemoveResponse> remove_messages_{arenas_};
   RpcMetrics open_namespace_;
   RpcMetrics start_puts_;
   RpcMetrics commit_puts_;

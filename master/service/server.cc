@@ -126,16 +126,17 @@ class MasterServer::Edge {
         return;
       }
       // Answered before it returns.
+      v1::ListNodesResponse response;
+      absl::Status answer;
       admission->handlers->ListNodes(
-          request, now, [&](absl::Status status, const v1::ListNodesResponse& response) {
-            if (!status.ok()) {
-              names = std::move(status);
-              return;
-            }
-            for (const v1::NodeStatus& node : response.nodes()) {
-              if (node.up() && node.inventory_complete()) names->push_back(node.address().name());
-            }
-          });
+          request, now, {&response, [&](absl::Status status) { answer = std::move(status); }});
+      if (!answer.ok()) {
+        names = answer;
+        return;
+      }
+      for (const v1::NodeStatus& node : response.nodes()) {
+        if (node.up() && node.inventory_complete()) names->push_back(node.address().name());
+      }
     });
     return names;
   }

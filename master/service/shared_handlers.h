@@ -4,10 +4,10 @@
 //   shared.Run([&](Reigns& reigns, absl::Time now) {
 //     const auto admission = reigns.Admit(now);
 //     if (!admission.ok()) return ...;
-//     admission->handlers->Exists(request, now, [&](absl::Status status, ExistsResponse response) {
-//       ...keep them...
+//     admission->handlers->Exists(request, now, {&response, [&](absl::Status status) {
+//       ...keep it...
 //       shared.Post([this] { Finish(...); });   // runs once the lock is released
-//     });
+//     }});
 //   });
 //
 // Why a lock and not a thread of its own: a hand-over to another thread costs 20 us here, a call

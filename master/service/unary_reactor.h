@@ -62,11 +62,10 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
       }
       reign_ = admission->reign;
       Handlers& handlers = *admission->handlers;
-      Done<Response> done = [this](absl::Status status, Response response) {
+      Done<Response> done(response_, [this](absl::Status status) {
         status_ = std::move(status);
-        *response_ = std::move(response);
         handlers_.Post([this] { Answer(); });
-      };
+      });
       using Result =
           std::invoke_result_t<Method, Handlers&, const Request&, absl::Time, Done<Response>>;
       if constexpr (std::is_same_v<Result, CallId>) {
@@ -107,7 +106,7 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
   SharedHandlers& handlers_;
   const Clock& clock_;
   RpcMetrics& metrics_;
-  Response* const response_;
+  Response* const response_;  // under the lock of handlers_, until Answer is posted
   const absl::Time started_at_;
   // Under the lock of handlers_, until Answer is posted.
   absl::Status status_;

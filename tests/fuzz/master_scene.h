@@ -99,10 +99,10 @@ void MasterScene::Call(Result (Handlers::*method)(const Request&, absl::Time, Do
   if (!sent.ParseFromString(request.SerializeAsString())) return;
   const size_t number = answers_.size();
   answers_.push_back(0);
-  auto done = [this, number, sent](absl::Status status, Response response) {
+  auto done = DoneWith<Response>([this, number, sent](absl::Status status, Response response) {
     ++answers_[number];
     TakeAnswer(sent, status, response);
-  };
+  });
   if constexpr (std::is_same_v<Result, CallId>) {
     const CallId call = (handlers_.*method)(sent, now_, std::move(done));
     MP_CHECK((call.value == 0) == (answers_[number] == 1), "a call is answered, or waits");

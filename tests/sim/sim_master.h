@@ -183,14 +183,14 @@ void SimMaster::Take(const Request& request, Serve serve,
   const auto admission = life_->reigns.Admit(Now());
   if (!admission.ok()) return done(admission.status(), Response());
   serve(*admission->handlers, request, Now(),
-        [this, life = lives_, reign = admission->reign, done](absl::Status status,
-                                                              Response response) {
+        master::DoneWith<Response>([this, life = lives_, reign = admission->reign, done](
+                                       absl::Status status, Response response) {
           if (!is_up() || life != lives_) return;
           if (!master::MayAnswer(life_->leadership, reign, Now())) {
             return done(life_->reigns.Refusal(), Response());
           }
           done(std::move(status), std::move(response));
-        });
+        }));
   Pump();
 }
 

@@ -173,10 +173,10 @@ class RecordedStub final : public client::MasterStub {
   absl::StatusOr<Response> Call(const char* method, const Request& request, Start start) {
     cluster_.recording().Add("client>master", method, request.SerializeAsString());
     std::optional<absl::StatusOr<Response>> answer;
-    start([&answer](const absl::Status& status, Response response) {
+    start(master::DoneWith<Response>([&answer](const absl::Status& status, Response response) {
       answer = status.ok() ? absl::StatusOr<Response>(std::move(response))
                            : absl::StatusOr<Response>(status);
-    });
+    }));
     while (!answer.has_value()) cluster_.Pump();
     MP_CHECK(answer->ok(), "a call failed", answer->status().ToString());
     cluster_.recording().Add("master>client", method, (*answer)->SerializeAsString());

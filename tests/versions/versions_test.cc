@@ -176,12 +176,13 @@ TEST_P(OtherRelease, ItsClientsAreServedByANode) {
 // Requests, in the order in which they came, and what they are answered.
 class Answers {
  public:
-  template <typename Request, typename Start>
+  template <typename Response, typename Request, typename Start>
   void Ask(const Request& request, Start start) {
-    start(request, [this](const absl::Status& status, auto response) {
-      EXPECT_THAT(status, IsOk());
-      codes_.push_back(CodesOf(response));
-    });
+    start(request,
+          master::DoneWith<Response>([this](const absl::Status& status, const Response& response) {
+            EXPECT_THAT(status, IsOk());
+            codes_.push_back(CodesOf(response));
+          }));
   }
   size_t size() const { return codes_.size(); }
   std::vector<int> Take() {
@@ -203,7 +204,7 @@ TEST_P(OtherRelease, ItsClientsAndNodesAreServedByAMaster) {
 #define MOONPOOL_METHOD(Method)                                                            \
   {                                                                                        \
 #Method, [&](const Line& line) {                                                         \
-     answers.Ask(Parse<v1::Method##Request>(line), [&](const auto& request, auto done) {    \
+     answers.Ask<v1::Method##Response>(Parse<v1::Method##Request>(line), [&](const auto& request, auto done) {    \
        handlers.Method(request, now_, std::move(done));                                     \
      });                                                                                    \
    } \
