@@ -128,15 +128,15 @@ class Outages(unittest.TestCase):
     def test_the_whole_pool_dies_and_one_call_finds_out(self):
         host = fixture.mha_pool("page_first")
         keys = fixture.hashes(2)
-        with Pool(dram="64MiB") as pool:
-            # Over TCP: what is mapped can be read, and is right, also when its node is dead.
-            storage = self.storage(host, pool.master, path="tcp")
-            storage.register_mem_pool_host(host)
-            self.assertEqual(storage.batch_set_v1(keys, pages(host, 2)), [True] * 2)
-            fixture.kill(pool, "master")
-            fixture.kill(pool, "node-0")
-            with self.assertLogs("moonpool.sglang", "WARNING"):
-                self.assert_all_miss(storage, host, keys)
+        master, (node,) = fixture.breakable_pool(self)
+        # Over TCP: what is mapped can be read, and is right, also when its node is dead.
+        storage = self.storage(host, master.address, path="tcp")
+        storage.register_mem_pool_host(host)
+        self.assertEqual(storage.batch_set_v1(keys, pages(host, 2)), [True] * 2)
+        master.kill()
+        node.kill()
+        with self.assertLogs("moonpool.sglang", "WARNING"):
+            self.assert_all_miss(storage, host, keys)
         counts = storage.counts()
         # Of each kind, reads and writes, one call was made; the others missed at once.
         self.assertEqual(counts["query_not_tried"] + counts["get_not_tried"], 3)
@@ -145,21 +145,21 @@ class Outages(unittest.TestCase):
     def test_a_dead_node_is_a_miss_and_the_pool_goes_on(self):
         host = fixture.mha_pool("page_first")
         keys = fixture.hashes(8)
-        with Pool(nodes=2, dram="64MiB") as pool:
-            # Longer than the half second after which the others give up: this is no outage.
-            storage = self.storage(host, pool.master, path="tcp", write_timeout=4.0)
-            storage.register_mem_pool_host(host)
-            source = pages(host, 8)
-            self.assertEqual(storage.batch_set_v1(keys, source), [True] * 8)
-            fixture.kill(pool, "node-0")
-            target = pages(host, 8)
-            got = storage.batch_get_v1(keys, target)
-            stored, read = fixture.page_bytes(host, source), fixture.page_bytes(host, target)
-            for i, ok in enumerate(got):
-                self.assertTrue(not ok or read[i] == stored[i])
-            # The other node takes what comes now.
-            more = storage.batch_set_v1(fixture.hashes(2, "b"), pages(host, 2))
-            self.assertEqual(more, [True] * 2)
+        master, (first, _) = fixture.breakable_pool(self, nodes=2)
+        # Longer than the half second after which the others give up: this is no outage.
+        storage = self.storage(host, master.address, path="tcp", write_timeout=4.0)
+        storage.register_mem_pool_host(host)
+        source = pages(host, 8)
+        self.assertEqual(storage.batch_set_v1(keys, source), [True] * 8)
+        first.kill()
+        target = pages(host, 8)
+        got = storage.batch_get_v1(keys, target)
+        stored, read = fixture.page_bytes(host, source), fixture.page_bytes(host, target)
+        for i, ok in enumerate(got):
+            self.assertTrue(not ok or read[i] == stored[i])
+        # The other node takes what comes now.
+        more = storage.batch_set_v1(fixture.hashes(2, "b"), pages(host, 2))
+        self.assertEqual(more, [True] * 2)
 
     def test_no_master_at_attach_fails_it(self):
         host = fixture.mha_pool("page_first")
