@@ -80,6 +80,8 @@ def config(master: str = "127.0.0.1:1", *, mla: bool = False, **changes: Any) ->
         "class_name": "MoonpoolHiCacheStorage",
         "interface_v1": 1,
         "masters": master,
+        "model": "some-model",  # there is no server to be asked
+        "revision": "r1",
     } | changes.pop("extra", {})
     values = {
         "tp_rank": 0,

@@ -42,7 +42,8 @@ class Options:
     # Who may share pages with whom. See moonpool.sglang.naming.
     namespace: str = ""  # empty: made from the layout, so that each layout has its own
     model: str = ""  # name of the weights; empty: served name and path, as SGLang says
-    revision: str = ""  # of the weights; empty: what SGLang was started with
+    revision: str = ""  # which weights, draft model's too; empty: as SGLang and their files say
+    kv_cache_dtype: str = ""  # the numbers in pools of bytes; empty: what SGLang was started with
     tag: str = ""  # anything else that makes bytes incompatible (a patch, a calibration)
 
     # How pages are stored.

@@ -52,6 +52,7 @@ from moonpool.sglang.options import Options
 from moonpool.sglang.pages import bytes_of
 from moonpool.sglang.prefix import leading, legal_ends
 from moonpool.sglang.recent import RecentKeys
+from moonpool.sglang.server import server_facts
 from moonpool.sglang.shelves import Shelf, Shelves
 from moonpool.sglang.transfer import PoolIo
 
@@ -97,11 +98,12 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
     _clock = staticmethod(time.monotonic)
 
     def __init__(self, storage_config: HiCacheStorageConfig, kwargs: dict | None = None) -> None:
-        """Reads the settings (ValueError); the pool is reached once the host pool is known."""
+        """Reads the settings, SGLang's too (ValueError); the pool is reached once the host pool is
+        known."""
         self._config = storage_config
         self._options = Options.parse(storage_config.extra_config)
         self._zero_copy = bool((storage_config.extra_config or {}).get("interface_v1", 0))
-        self._server = _server_facts()
+        self._server = server_facts(self._options)
         self._io: PoolIo | None = None
         self._shelves = Shelves(
             storage_config,
@@ -467,22 +469,3 @@ def _of_this_rank(keys: Sequence[str], values: Sequence[Any]) -> tuple[list[str]
     """Without the KV pages, which another rank stores for all."""
     own = [(key, value) for key, value in zip(keys, values) if "." in key]
     return [key for key, _ in own], [value for _, value in own]
-
-
-def _server_facts() -> dict[str, str]:
-    """What SGLang was started with, as far as it decides about bytes; {} outside of a server."""
-    try:
-        from sglang.srt.runtime_context import get_server_args
-
-        arguments = get_server_args()
-    except Exception:  # not this version's way, or not in a server (tests, tools)
-        return {}
-    names = (
-        "model_path",
-        "revision",
-        "quantization",
-        "json_model_override_args",
-        "speculative_draft_model_path",
-    )
-    given = {name: str(getattr(arguments, name, None) or "") for name in names}
-    return {name: value for name, value in given.items() if value not in ("", "{}")}
