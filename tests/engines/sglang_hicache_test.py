@@ -109,8 +109,9 @@ class RoundTrip(WithPool):
         host = fixture.mha_pool("page_first")
         storage = self.storage(host)
         puts = []
-        storage._io._client = unittest.mock.Mock(wraps=storage._io._client)
-        storage._io._client.put_many.side_effect = lambda keys, values, **kw: puts.append(
+        connection = storage._io._connection
+        connection._client = unittest.mock.Mock(wraps=connection._client)
+        connection._client.put_many.side_effect = lambda keys, values, **kw: puts.append(
             (keys, kw["parents"])
         ) or [True] * len(keys)
         keys = fixture.hashes(4)

@@ -8,8 +8,11 @@ Ends with 77 where there is no SGLang.
 
 from __future__ import annotations
 
+import signal
 import socket
+import threading
 import unittest
+import unittest.mock
 
 import sglang_fixture as fixture
 
@@ -84,6 +87,25 @@ class Hostile(WithPool):
         self.assertEqual(storage.batch_exists(keys), 0)
         self.assertEqual(storage.batch_get_v1(keys, pages(host, 2)), [False] * 2)
         self.assertEqual(storage.batch_set_v1(keys, pages(host, 2)), [False] * 2)
+
+    def test_a_read_that_ends_after_close_does_not_touch_the_host_pool(self):
+        host = fixture.mha_pool("page_first")
+        host.get_page_buffer_meta = unittest.mock.Mock(side_effect=ValueError("no addresses"))
+        storage = self.storage(host)
+        keys = fixture.hashes(2)
+        self.assertEqual(storage.batch_set_v1(keys, pages(host, 2)), [True] * 2)
+        read = storage._io.read
+
+        def read_and_close(*args):
+            done = read(*args)
+            storage.close()
+            return done
+
+        target = pages(host, 2)
+        before = fixture.page_bytes(host, target)
+        with unittest.mock.patch.object(storage._io, "read", read_and_close):
+            self.assertEqual(storage.batch_get_v1(keys, target), [False] * 2)
+        self.assertEqual(fixture.page_bytes(host, target), before)
 
     def test_clear_removes_what_this_rank_knows(self):
         host = fixture.mha_pool("page_first")
@@ -160,6 +182,30 @@ class Outages(unittest.TestCase):
         # The other node takes what comes now.
         more = storage.batch_set_v1(fixture.hashes(2, "b"), pages(host, 2))
         self.assertEqual(more, [True] * 2)
+
+    def test_close_ends_a_read_from_a_node_that_hangs(self):
+        host = fixture.mha_pool("page_first")
+        keys = fixture.hashes(2)
+        master, (node,) = fixture.breakable_pool(self)
+        storage = self.storage(host, master.address, path="tcp", read_timeout=4.9)
+        storage.register_mem_pool_host(host)
+        self.assertEqual(storage.batch_set_v1(keys, pages(host, 2)), [True] * 2)
+        node.process.send_signal(signal.SIGSTOP)
+        self.addCleanup(node.process.send_signal, signal.SIGCONT)
+        got = []
+        reader = threading.Thread(
+            target=lambda: got.extend(storage.batch_get_v1(keys, pages(host, 2)))
+        )
+        reader.start()
+        while reader.is_alive() and not storage._io._connection.is_in_use:
+            pass
+        storage.close()
+        self.assertFalse(storage._io._connection.is_in_use)
+        reader.join()
+        self.assertEqual(got, [False] * 2)
+        # It was not the read that ended by itself.
+        self.assertNotIn("get_deadline_exceeded", storage.counts())
+        self.assertNotIn("close_late", storage.counts())
 
     def test_no_master_at_attach_fails_it(self):
         host = fixture.mha_pool("page_first")

@@ -39,16 +39,16 @@ class FakeClient:
             raise answer
         return answer
 
-    def get_into_many(self, keys, targets, *, timeout):
+    def get_into_many(self, keys, targets, *, timeout, cancel):
         return self._answer(keys, timeout)
 
     def put_many(self, keys, values, *, timeout, **_):
         return self._answer(keys, timeout)
 
-    def exists_many(self, keys, *, timeout):
+    def exists_many(self, keys, *, timeout, cancel):
         return self._answer(keys, timeout)
 
-    def match_prefix(self, keys, *, hold, timeout):
+    def match_prefix(self, keys, *, hold, timeout, cancel):
         self.held = hold
         return self._answer(keys, timeout)
 

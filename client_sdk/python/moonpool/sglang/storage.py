@@ -184,7 +184,8 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
         )
 
     def close(self) -> None:
-        """Ends the use of the pool; later calls miss. Idempotent."""
+        """Ends the use of the pool, and of the host pools' memory, also by calls that run: they are
+        cancelled, and have ended when this returns. Later calls miss. Idempotent."""
         if self._io is not None:
             self._io.close()
 
@@ -337,7 +338,10 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
             sizes = [shelf.pages.nbytes] * len(objects)
             done = self._io.read(objects, targets, sizes, deadline)
             pages = shelf.whole(done)
-            shelf.pages.arrived(targets, host_indices, leading(pages))
+            with self._io.use() as is_open:
+                if not is_open:
+                    return [False] * len(keys)
+                shelf.pages.arrived(targets, host_indices, leading(pages))
             figure.add(sum(pages), sum(done) * shelf.pages.nbytes)
         return pages
 
