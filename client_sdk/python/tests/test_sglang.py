@@ -8,7 +8,7 @@ import pytest
 from moonpool.sglang import outcome
 from moonpool.sglang.options import Options
 from moonpool.sglang.outcome import Outcome
-from moonpool.sglang.prefix import leading, legal_ends
+from moonpool.sglang.prefix import leading, legal_ends, restorable_ends, whole
 from moonpool.sglang.recent import RecentKeys
 from moonpool.sglang.transfer import PoolIo
 
@@ -258,6 +258,18 @@ def test_where_a_prefix_may_end():
     assert legal_ends(transfer("trailing_pages"), [], 2) == set()
     assert legal_ends(transfer("block_groups"), present, 5) is None
     assert leading([]) == 0 and leading([True, True]) == 2 and leading([False, True]) == 0
+
+
+def test_where_all_pools_have_what_they_need():
+    def named(name, policy, keys=()):
+        return SimpleNamespace(name=name, hit_policy=policy, keys=list(keys))
+
+    transfers = [named("swa", "trailing_pages", "ab"), named("all", "all_pages")]
+    present = {"swa": [False, True, True, True], "all": [True, True, True, False]}
+    assert restorable_ends(transfers, present, 4) == ([3], {"swa": 4, "all": 3})
+    assert restorable_ends([], {}, 2) == ([1, 2], {})
+    assert restorable_ends(transfers, {}, 2) == ([], {})
+    assert whole([True, True, True, False], 2) == [True, False] and whole([], 2) == []
 
 
 def test_recent_keys_are_bounded_and_taken_once():

@@ -10,6 +10,7 @@ from typing import Any
 
 from moonpool.sglang import naming
 from moonpool.sglang.pages import Pages, pages_of
+from moonpool.sglang.prefix import whole
 from moonpool.sglang.server import DRAFT
 
 KV = "kv"  # SGLang's PoolName.KV, which is a str
@@ -24,8 +25,7 @@ class Shelf:
 
     def whole(self, done: Sequence[bool]) -> list[bool]:
         """Per page: are all its objects done?"""
-        per_page = self.names.per_page
-        return [all(done[i : i + per_page]) for i in range(0, len(done), per_page)]
+        return whole(done, self.names.per_page)
 
 
 class Shelves:
