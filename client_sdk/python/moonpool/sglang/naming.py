@@ -58,8 +58,8 @@ _SHAPE = (
 )
 
 
-# Types of host pools that are those of the numbers in them.
-_NUMBERS = frozenset({"bfloat16", "float16", "float32"})
+# Types of host pools that say no more than how much room a number takes.
+_ONLY_ROOM = ("uint8", "int8", "float4")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,9 +163,10 @@ def element_type(pool: Any, kv_cache_dtype: str) -> str:
 
     A host pool holds all formats of 8 bits and less as bytes: there its dtype says uint8, and only
     SGLang's (or the operator's) `kv_cache_dtype` tells FP8 with 4 bits of exponent from 5.
+    ValueError where that is not said.
     """
     stored = str(getattr(pool, "dtype", "")).removeprefix("torch.")
-    if stored in _NUMBERS:
+    if stored and not stored.startswith(_ONLY_ROOM):
         return stored
     if kv_cache_dtype in ("", "auto"):
         raise ValueError(
