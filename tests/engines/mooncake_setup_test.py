@@ -108,9 +108,20 @@ class Setups(WithStore):
         with unittest.mock.patch("mooncake.store._said", set()):
             with self.assertLogs("mooncake.store", "WARNING") as logged:
                 for _ in range(2):
-                    self.new_store(global_segment_size="4GB")
+                    self.new_store(global_segment_size="4GB", namespace="n", fingerprint="f")
         self.assertEqual(len(logged.output), 1)
         self.assertIn("4294967296 bytes", logged.output[0])
+
+    def test_who_gives_no_fingerprint_is_told_once_what_that_means(self) -> None:
+        with unittest.mock.patch("mooncake.store._said", set()):
+            with self.assertNoLogs("mooncake.store", "WARNING"):
+                self.new_store(namespace="n", fingerprint="dtype=bfloat16")
+            with self.assertLogs("mooncake.store", "WARNING") as logged:
+                for _ in range(2):
+                    self.new_store()
+        self.assertEqual(len(logged.output), 1)
+        self.assertIn(self.id(), logged.output[0])
+        self.assertIn("MOONPOOL_FINGERPRINT", logged.output[0])
 
     def test_health_follows_the_master(self) -> None:
         with fixture.new_master() as master:
