@@ -23,7 +23,7 @@ import moonpool
 from mooncake import _conflict
 from mooncake._codes import ErrorCode, code_of
 from mooncake._patience import Patience
-from mooncake._pool import Complaints, Pool
+from mooncake._pool import Pool
 from mooncake._setup import Setup, arguments_by_name, bytes_of, namespace_of
 from mooncake._staging import Staging
 from mooncake.store import MooncakeDistributedStore
@@ -229,11 +229,14 @@ class Pieces(unittest.TestCase):
             short_reads(short_reads="perhaps")
 
     def test_a_failure_is_said_once_and_a_miss_never(self) -> None:
-        complaints = Complaints()
+        client = unittest.mock.Mock()
+        client.get_many.return_value = [
+            moonpool.DataLoss("damaged", code="DATA_LOSS"),
+            moonpool.Miss("gone", code="NOT_FOUND", reason="EVICTED")]
+        pool = Pool(client, timeout=1)
         with self.assertLogs("mooncake.store", "WARNING") as logged:
             for _ in range(3):
-                complaints.note("get", moonpool.Unavailable("away", code="UNAVAILABLE"))
-                complaints.note("get", moonpool.Miss("gone", code="NOT_FOUND", reason="EVICTED"))
+                self.assertEqual(pool.get(["a", "b"]), [None, None])
         self.assertEqual(len(logged.output), 1)
 
     def test_beside_the_original_it_refuses(self) -> None:

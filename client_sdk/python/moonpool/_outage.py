@@ -1,4 +1,4 @@
-"""What keeps a pool that is away from slowing an engine down, or flooding its log.
+"""What tells that a pool is away, and keeps that from slowing an engine or flooding its log.
 
 Private to this package's engine adapters. Pure but for the clock, which is given.
 """
@@ -7,9 +7,22 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 _KINDS_MAX = 256
+# Of errors that tell of the pool, not of an object or of what was asked: out of reach, or too slow.
+_AWAY_CODES = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"})
+
+
+def is_away(answer: Any) -> bool:
+    """Is this entry of a batch, or what a call raised, the error that nobody has answered?"""
+    return getattr(answer, "code", "") in _AWAY_CODES
+
+
+def nobody_answered(answers: Sequence[Any]) -> bool:
+    """Of a whole batch: one answer, and were it a refusal, shows that the pool works."""
+    return bool(answers) and all(map(is_away, answers))
 
 
 class Ticket:
