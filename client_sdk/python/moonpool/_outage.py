@@ -12,12 +12,12 @@ from typing import Any
 
 _KINDS_MAX = 256
 # Of errors that tell of the pool, not of an object or of what was asked: out of reach, or too slow.
-_AWAY_CODES = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"})
+AWAY_CODES = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"})
 
 
 def is_away(answer: Any) -> bool:
     """Is this entry of a batch, or what a call raised, the error that nobody has answered?"""
-    return getattr(answer, "code", "") in _AWAY_CODES
+    return getattr(answer, "code", "") in AWAY_CODES
 
 
 def nobody_answered(answers: Sequence[Any]) -> bool:
@@ -52,7 +52,7 @@ class Breaker:
     """
 
     def __init__(
-        self, clock: Callable[[], float], first_pause: float, longest_pause: float
+        self, clock: Callable[[], float], first_pause: float = 0.5, longest_pause: float = 15.0
     ) -> None:
         self._clock = clock
         self._first_pause = first_pause

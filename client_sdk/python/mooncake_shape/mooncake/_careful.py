@@ -18,9 +18,6 @@ _log = logging.getLogger("mooncake.store")
 
 NOT_TRIED = "NOT_TRIED"  # the reason of a call that was not made
 
-_FIRST_PAUSE = 0.5
-_LONGEST_PAUSE = 15.0
-
 
 class CarefulClient:
     """The calls of a ``moonpool.Client`` that a store needs, with the same results and errors.
@@ -45,7 +42,7 @@ class CarefulClient:
     @staticmethod
     def _admission(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Makes calls that share a breaker."""
-        breaker = Breaker(clock, _FIRST_PAUSE, _LONGEST_PAUSE)
+        breaker = Breaker(clock)
         return lambda call: functools.partial(_run, what, breaker, call)
 
 
@@ -68,9 +65,8 @@ def _run(what: str, breaker: Breaker, call: Callable[..., Any], /, *args: Any,
             breaker.learnt_nothing(ticket)
         elif nobody_answered(answers) and not any(map(_has_no_nodes, answers)):
             if breaker.failed(ticket):
-                _log.warning("%s: the pool is away: they fail at once for %g s, then one is tried, "
-                             "and so on with pauses of up to %g s", what, _FIRST_PAUSE,
-                             _LONGEST_PAUSE)
+                _log.warning("%s: the pool is away. They fail at once for %.1f s, then one is "
+                             "tried, and so on with longer pauses", what, breaker.seconds_left())
         elif breaker.succeeded(ticket):
             _log.info("%s: the pool is back", what)
 
