@@ -78,13 +78,13 @@ class PoolIo:
     # Deadlines of what begins now, by the clock that was given.
 
     def query_deadline(self) -> float:
-        return self._clock() + self._options.query_timeout
+        return self._clock() + self._options.lookup_timeout
 
     def read_deadline(self) -> float:
-        return self._clock() + self._options.read_timeout
+        return self._clock() + self._options.load_timeout
 
     def write_deadline(self) -> float:
-        return self._clock() + self._options.write_timeout
+        return self._clock() + self._options.store_timeout
 
     # What is there.
 

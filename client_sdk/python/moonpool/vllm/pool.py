@@ -71,7 +71,7 @@ class Pool:
         self._options = options
         self._clock = clock
         # One for each kind of call: where a node hangs, lookups work and loads do not.
-        self._breakers = {what: Breaker(clock, options.backoff, options.max_backoff)
+        self._breakers = {what: Breaker(clock, options.pause_first, options.pause_longest)
                           for what in ("look up", "load", "store")}
         self._quiet = QuietLog(lambda _, line: log(line), clock)
         self._lock = threading.Lock()
