@@ -2,9 +2,10 @@
 
 import logging
 
+import moonpool
 import pytest
 
-from moonpool._outage import Breaker, QuietLog
+from moonpool._outage import Breaker, QuietLog, nobody_answered
 
 
 class Clock:
@@ -102,6 +103,17 @@ def test_a_probe_is_asked_once():
     after = breaker.admit()
     assert not breaker.failed(probe) and not breaker.succeeded(probe)
     assert breaker.succeeded(after)
+
+
+def test_one_answer_shows_that_the_pool_works():
+    away = [moonpool.Unavailable("", code="UNAVAILABLE"),
+            moonpool.DeadlineExceeded("", code="DEADLINE_EXCEEDED"),
+            moonpool.Cancelled("", code="CANCELLED")]
+    assert nobody_answered(away)
+    for answer in (0, False, moonpool.Miss("", code="NOT_FOUND", reason="NODE_LOST"),
+                   moonpool.ResourceExhausted("", code="RESOURCE_EXHAUSTED"), OSError()):
+        assert not nobody_answered([*away, answer])
+    assert not nobody_answered([])
 
 
 def test_trouble_of_one_kind_is_logged_once_in_a_while():

@@ -22,11 +22,9 @@ from typing import Any
 
 import moonpool
 
-from .._outage import Breaker, QuietLog, Ticket
+from .._outage import Breaker, QuietLog, Ticket, is_away
 from .options import Options
 
-# The pool cannot be reached, or not in time.
-_OUTAGES = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
 # Another engine wrote the block first, or is about to have done so: as good as stored.
 _WRITTEN_ELSEWHERE = ("ALREADY_EXISTS", "BEING_WRITTEN", "DUPLICATE_KEY")
 
@@ -274,7 +272,7 @@ def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def _is_outage(error: Exception) -> bool:
     """Whether it tells of the pool, and not of an object or of what was asked."""
-    return _kind(error) in _OUTAGES or not isinstance(error, moonpool.MoonpoolError)
+    return is_away(error) or not isinstance(error, moonpool.MoonpoolError)
 
 
 def _kind(error: Exception) -> str:
