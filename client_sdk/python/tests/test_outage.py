@@ -4,7 +4,6 @@ import logging
 
 import moonpool
 import pytest
-
 from moonpool._outage import Breaker, QuietLog, nobody_answered
 
 
