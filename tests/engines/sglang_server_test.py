@@ -8,12 +8,14 @@ The settings are published as a server publishes them. Ends with 77 where there 
 
 from __future__ import annotations
 
+import os
 import pathlib
 import tempfile
 import unittest
 
 import sglang_fixture as fixture
 
+os.environ["HF_HUB_OFFLINE"] = "1"  # the models named here are on no network
 fixture.require_engine()
 
 import torch  # noqa: E402
