@@ -177,7 +177,7 @@ absl::StatusOr<Response> MasterLink::Rep::Call(
                          absl::ToChronoMilliseconds(std::min(left, step.patience)));
     Response response;
     typename Service::Stub stub(ChannelTo(step.address));
-    const absl::Status status = FromGrpc((stub.*method)(&context, request, &response));
+    const absl::Status status = FromGrpcNotCancelled((stub.*method)(&context, request, &response));
     if (status.ok()) {
       round.choice().OnLeader();
       absl::MutexLock lock(&mutex);

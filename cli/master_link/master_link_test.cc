@@ -114,6 +114,13 @@ TEST(MasterLink, AMasterThatSaysNothingIsPassedOver) {
   EXPECT_EQ(silent.calls(), 1);
 }
 
+TEST(MasterLink, AMasterThatShutsDownIsPassedOver) {
+  Server leaving([](grpc::ServerContext*) { return grpc::Status::CANCELLED; });  // gRPC's words
+  Server leader(Lead);
+  MasterLink link({leaving.address(), leader.address()}, absl::Seconds(60));
+  EXPECT_THAT(link.GetStatus(), IsOk());
+}
+
 TEST(MasterLink, WhereNobodyIsThereIsSaidAtOnce) {
   MasterLink link({kNowhere, "127.0.0.1:2"}, absl::Minutes(10));
   const absl::Status status = link.GetStatus().status();

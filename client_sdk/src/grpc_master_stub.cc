@@ -20,6 +20,8 @@ namespace {
 constexpr absl::Duration kSilenceMin = absl::Milliseconds(50);
 // The same for one that was silent a moment ago: it has to show that it is there again.
 constexpr absl::Duration kSilenceWhenSilent = absl::Milliseconds(100);
+// Both ends time a call. A master's end of it may come sooner by so much, and reads CANCELLED.
+constexpr absl::Duration kTimersApart = absl::Milliseconds(10);
 
 // On gRPC's own monotonic clock: ours has another zero.
 gpr_timespec DeadlineOf(const CallContext& context, const Clock& clock) {
@@ -252,8 +254,12 @@ bool GrpcMasterStub::IsThere(const Master& master, const v1::RequestHeader& head
 absl::Status GrpcMasterStub::Explain(const grpc::Status& status, const Master& master,
                                      const CallContext& context) const {
   if (context.cancel.cancelled()) return context.Check(clock_);
-  absl::Status failure = FromGrpc(status);
+  absl::Status failure = FromGrpcNotCancelled(status);
   if (DetailOf(failure).has_value()) return failure;
+  if (status.error_code() == grpc::StatusCode::CANCELLED &&
+      context.Remaining(clock_) <= kTimersApart) {
+    failure = absl::DeadlineExceededError("");
+  }
   if (absl::IsUnavailable(failure)) return failure;  // the caller knows who else was tried
   if (absl::IsDeadlineExceeded(failure)) {
     failure = MakeError(absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline,

@@ -332,6 +332,33 @@ TEST_F(GrpcMasterStubTest, EndsAtTheDeadline) {
   EXPECT_LT(clock_.Now() - begun, absl::Seconds(5));
 }
 
+// So gRPC answers a call that reaches a server while it shuts down.
+grpc::Status ShutsDown(grpc::ServerContext*) { return {grpc::StatusCode::CANCELLED, "CANCELLED"}; }
+
+TEST_F(GrpcMasterStubTest, PassesOverAMasterThatShutsDown) {
+  Server other;
+  server_.answer = ShutsDown;
+  GrpcMasterStub stub({server_.address(), other.address()}, clock_, {});
+  EXPECT_THAT(Exists(stub, Within(absl::Seconds(30))), IsOk());
+}
+
+TEST_F(GrpcMasterStubTest, ALoneMasterThatShutsDownIsUnavailable) {
+  server_.answer = ShutsDown;
+  GrpcMasterStub stub({server_.address()}, clock_, {});
+  const absl::Status status = Exists(stub, Within(absl::Seconds(30)));
+  EXPECT_THAT(status, Fails(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("(it shuts down)"));
+}
+
+// The master's timer may fire before ours. Either end of the call is the same to its caller.
+TEST_F(GrpcMasterStubTest, WhatTheMasterEndsAtTheDeadlineHasEndedByTheDeadline) {
+  GrpcMasterStub stub({server_.address()}, clock_, {});
+  ASSERT_THAT(Exists(stub, Within(absl::Seconds(30))), IsOk());  // which connects
+  server_.answer = ShutsDown;
+  EXPECT_THAT(Exists(stub, Within(absl::Milliseconds(9))),
+              Fails(absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline));
+}
+
 TEST_F(GrpcMasterStubTest, EndsWhenCancelled) {
   CancelSource source;
   server_.answer = [&](grpc::ServerContext* context) {

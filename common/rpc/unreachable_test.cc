@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/error.h"
+#include "common/rpc/grpc/status_convert.h"
 #include "common/testing/status_matchers.h"
 
 namespace moonpool {
@@ -21,6 +23,21 @@ TEST(Unreachable, TheCauseIsKeptAndTheRestIsNot) {
                                 "not contact DNS servers"),
             "nosuch.invalid:7400 (the name does not resolve)");
   EXPECT_EQ(DescribeUnreachable("a:1", "something of another version"), "a:1");
+}
+
+TEST(Unreachable, WhatNobodyCancelledWasCutOffByAServerThatShutsDown) {
+  const grpc::Status bare(grpc::StatusCode::CANCELLED, "CANCELLED");
+  const absl::Status failure = FromGrpcNotCancelled(bare);
+  EXPECT_EQ(failure.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(DescribeUnreachable("a:1", failure.message()), "a:1 (it shuts down)");
+}
+
+TEST(Unreachable, APeerThatSaysCancelledItselfIsTakenAtItsWord) {
+  const absl::Status said =
+      MakeError(absl::StatusCode::kCancelled, ErrorReason::kCancelledByCaller, "by another");
+  EXPECT_THAT(FromGrpcNotCancelled(ToGrpc(said)),
+              Fails(absl::StatusCode::kCancelled, ErrorReason::kCancelledByCaller));
+  EXPECT_THAT(FromGrpcNotCancelled(grpc::Status::OK), IsOk());
 }
 
 TEST(Unreachable, OneSentenceForAllThatWereTried) {

@@ -207,19 +207,19 @@ class AnOutage(Controllers):
         host = fixture.mha_pool("page_first")
         tokens = list(range(4 * PAGE_TOKENS))
         # Over TCP: what is mapped can be read, and is right, also when its node is dead.
-        extra = {"path": "tcp", "query_timeout": 0.3, "read_timeout": 0.3, "write_timeout": 0.3}
-        with Pool(dram="64MiB") as pool:
-            controller = self.controller(host, masters=pool.master, **extra)
-            self.back_up(controller, host, tokens)
-            operation = self.query(controller, tokens)
-            self.assertEqual(operation.storage_hit_count, len(tokens))
-            fixture.kill(pool, "master")
-            fixture.kill(pool, "node-0")
-            self.fetch(controller, host, operation)
-            self.assertEqual(operation.completed_tokens, 0)
-            _, stored = self.back_up(controller, host, [1] * 4 * PAGE_TOKENS)
-            self.assertEqual(stored.completed_tokens, 0)
-            self.assertEqual(self.query(controller, tokens).storage_hit_count, 0)
+        extra = {"path": "tcp", "lookup_timeout": 0.3, "load_timeout": 0.3, "store_timeout": 0.3}
+        master, (node,) = fixture.breakable_pool(self)
+        controller = self.controller(host, masters=master.address, **extra)
+        self.back_up(controller, host, tokens)
+        operation = self.query(controller, tokens)
+        self.assertEqual(operation.storage_hit_count, len(tokens))
+        master.kill()
+        node.kill()
+        self.fetch(controller, host, operation)
+        self.assertEqual(operation.completed_tokens, 0)
+        _, stored = self.back_up(controller, host, [1] * 4 * PAGE_TOKENS)
+        self.assertEqual(stored.completed_tokens, 0)
+        self.assertEqual(self.query(controller, tokens).storage_hit_count, 0)
         threads = (controller.prefetch_thread, controller.prefetch_io_aux_thread,
                    controller.prefetch_sync_thread, controller.backup_thread)
         self.assertTrue(all(thread.is_alive() for thread in threads))

@@ -7,10 +7,7 @@ that nobody transfers from; only what lies in host memory is stored and read her
 from __future__ import annotations
 
 import importlib.util
-import os
 import pathlib
-import re
-import signal
 import sys
 import unittest
 from typing import Any
@@ -18,7 +15,7 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/harness"))
 
-from pool import Pool  # noqa: E402
+from pool import Master, Node, Pool  # noqa: E402
 
 PAGE_TOKENS = 4
 LAYERS = 3
@@ -42,11 +39,15 @@ def require_engine() -> None:
             sys.exit(77)
 
 
-def kill(pool: Pool, name: str) -> None:
-    """SIGKILL for a process of the pool: "master", "node-0", ..."""
-    found = re.search(rf"^{name}\s+pid (\d+)", pool.log(), re.MULTILINE)
-    assert found, f"no {name} in {pool.log()}"
-    os.kill(int(found[1]), signal.SIGKILL)
+def breakable_pool(case: unittest.TestCase, nodes: int = 1) -> tuple[Master, list[Node]]:
+    """A pool whose processes can be killed one by one; what is left of it goes with the test.
+
+    Not a `Pool`: that one is stopped as a whole when one of its processes ends.
+    """
+    master = case.enterContext(Master())
+    return master, [
+        case.enterContext(Node(master.address, f"node-{i}", "64MiB")) for i in range(nodes)
+    ]
 
 
 class WithPool(unittest.TestCase):
@@ -79,6 +80,8 @@ def config(master: str = "127.0.0.1:1", *, mla: bool = False, **changes: Any) ->
         "class_name": "MoonpoolHiCacheStorage",
         "interface_v1": 1,
         "masters": master,
+        "model": "some-model",  # there is no server to be asked
+        "revision": "r1",
     } | changes.pop("extra", {})
     values = {
         "tp_rank": 0,

@@ -61,10 +61,12 @@ class RoundTrip(WithPool):
                 self.assert_round_trip(writer, reader, host, target)
 
     def test_other_element_types(self):
-        for dtype in (torch.float16, torch.float32, torch.uint8):
+        fp8 = {"kv_cache_dtype": "fp8_e4m3"}
+        for dtype, extra in ((torch.float16, {}), (torch.float32, {}), (torch.uint8, fp8)):
             with self.subTest(dtype):
                 host, target = (fixture.mha_pool("page_first", dtype=dtype) for _ in range(2))
-                self.assert_round_trip(self.storage(host), self.storage(target), host, target)
+                writer, reader = (self.storage(pool, extra=extra) for pool in (host, target))
+                self.assert_round_trip(writer, reader, host, target)
 
     def test_a_pool_without_addresses_is_copied(self):
         host, target = fixture.mha_pool("page_first"), fixture.mha_pool("page_first")
@@ -107,8 +109,9 @@ class RoundTrip(WithPool):
         host = fixture.mha_pool("page_first")
         storage = self.storage(host)
         puts = []
-        storage._io._client = unittest.mock.Mock(wraps=storage._io._client)
-        storage._io._client.put_many.side_effect = lambda keys, values, **kw: puts.append(
+        connection = storage._io._connection
+        connection._client = unittest.mock.Mock(wraps=connection._client)
+        connection._client.put_many.side_effect = lambda keys, values, **kw: puts.append(
             (keys, kw["parents"])
         ) or [True] * len(keys)
         keys = fixture.hashes(4)
@@ -177,7 +180,7 @@ class WhoSharesWithWhom(WithPool):
             self.storage(fixture.mha_pool("layer_first")),
             self.storage(fixture.mha_pool("page_first", dtype=torch.float16)),
             self.storage(fixture.mha_pool("page_first", page=8)),
-            self.storage(base, model_name="org/another-model"),
+            self.storage(base, extra={"model": "another-model"}),
             self.storage(base, pp_size=2),
             self.storage(base, attn_cp_size=2),
             self.storage(base, is_mla_model=True),
@@ -350,7 +353,8 @@ class Hybrid(WithPool):
         from sglang.srt.mem_cache.memory_pool_host import LogicalHostPool
 
         anchor = LogicalHostPool(64, fixture.PAGE_TOKENS)
-        store = self.storage(anchor, is_mla_model=True)
+        fp8 = {"kv_cache_dtype": "fp8_e4m3"}
+        store = self.storage(anchor, is_mla_model=True, extra=fp8)
         store.register_mem_host_pool_v2(anchor, PoolName.KV)
         side = fixture.mla_pool("page_first")
         store.register_mem_host_pool_v2(side, PoolName.DEEPSEEK_V4_C4)

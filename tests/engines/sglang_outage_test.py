@@ -8,8 +8,11 @@ Ends with 77 where there is no SGLang.
 
 from __future__ import annotations
 
+import signal
 import socket
+import threading
 import unittest
+import unittest.mock
 
 import sglang_fixture as fixture
 
@@ -85,6 +88,25 @@ class Hostile(WithPool):
         self.assertEqual(storage.batch_get_v1(keys, pages(host, 2)), [False] * 2)
         self.assertEqual(storage.batch_set_v1(keys, pages(host, 2)), [False] * 2)
 
+    def test_a_read_that_ends_after_close_does_not_touch_the_host_pool(self):
+        host = fixture.mha_pool("page_first")
+        host.get_page_buffer_meta = unittest.mock.Mock(side_effect=ValueError("no addresses"))
+        storage = self.storage(host)
+        keys = fixture.hashes(2)
+        self.assertEqual(storage.batch_set_v1(keys, pages(host, 2)), [True] * 2)
+        read = storage._io.read
+
+        def read_and_close(*args):
+            done = read(*args)
+            storage.close()
+            return done
+
+        target = pages(host, 2)
+        before = fixture.page_bytes(host, target)
+        with unittest.mock.patch.object(storage._io, "read", read_and_close):
+            self.assertEqual(storage.batch_get_v1(keys, target), [False] * 2)
+        self.assertEqual(fixture.page_bytes(host, target), before)
+
     def test_clear_removes_what_this_rank_knows(self):
         host = fixture.mha_pool("page_first")
         storage = self.storage(host)
@@ -109,7 +131,7 @@ class Hostile(WithPool):
 class Outages(unittest.TestCase):
     """A pool of its own for each test, since each is broken."""
 
-    EXTRA = {"query_timeout": 0.5, "read_timeout": 0.5, "write_timeout": 0.5, "pause_first": 60.0,
+    EXTRA = {"lookup_timeout": 0.5, "load_timeout": 0.5, "store_timeout": 0.5, "pause_first": 60.0,
              "pause_longest": 60.0, "attach_timeout": 0.5}
 
     def storage(self, host, master, **extra):
@@ -128,15 +150,15 @@ class Outages(unittest.TestCase):
     def test_the_whole_pool_dies_and_one_call_finds_out(self):
         host = fixture.mha_pool("page_first")
         keys = fixture.hashes(2)
-        with Pool(dram="64MiB") as pool:
-            # Over TCP: what is mapped can be read, and is right, also when its node is dead.
-            storage = self.storage(host, pool.master, path="tcp")
-            storage.register_mem_pool_host(host)
-            self.assertEqual(storage.batch_set_v1(keys, pages(host, 2)), [True] * 2)
-            fixture.kill(pool, "master")
-            fixture.kill(pool, "node-0")
-            with self.assertLogs("moonpool.sglang", "WARNING"):
-                self.assert_all_miss(storage, host, keys)
+        master, (node,) = fixture.breakable_pool(self)
+        # Over TCP: what is mapped can be read, and is right, also when its node is dead.
+        storage = self.storage(host, master.address, path="tcp")
+        storage.register_mem_pool_host(host)
+        self.assertEqual(storage.batch_set_v1(keys, pages(host, 2)), [True] * 2)
+        master.kill()
+        node.kill()
+        with self.assertLogs("moonpool.sglang", "WARNING"):
+            self.assert_all_miss(storage, host, keys)
         counts = storage.counts()
         # Of each kind, reads and writes, one call was made; the others missed at once.
         self.assertEqual(counts["query_not_tried"] + counts["get_not_tried"], 3)
@@ -145,21 +167,45 @@ class Outages(unittest.TestCase):
     def test_a_dead_node_is_a_miss_and_the_pool_goes_on(self):
         host = fixture.mha_pool("page_first")
         keys = fixture.hashes(8)
-        with Pool(nodes=2, dram="64MiB") as pool:
-            # Longer than the half second after which the others give up: this is no outage.
-            storage = self.storage(host, pool.master, path="tcp", write_timeout=4.0)
-            storage.register_mem_pool_host(host)
-            source = pages(host, 8)
-            self.assertEqual(storage.batch_set_v1(keys, source), [True] * 8)
-            fixture.kill(pool, "node-0")
-            target = pages(host, 8)
-            got = storage.batch_get_v1(keys, target)
-            stored, read = fixture.page_bytes(host, source), fixture.page_bytes(host, target)
-            for i, ok in enumerate(got):
-                self.assertTrue(not ok or read[i] == stored[i])
-            # The other node takes what comes now.
-            more = storage.batch_set_v1(fixture.hashes(2, "b"), pages(host, 2))
-            self.assertEqual(more, [True] * 2)
+        master, (first, _) = fixture.breakable_pool(self, nodes=2)
+        # Longer than the half second after which the others give up: this is no outage.
+        storage = self.storage(host, master.address, path="tcp", store_timeout=4.0)
+        storage.register_mem_pool_host(host)
+        source = pages(host, 8)
+        self.assertEqual(storage.batch_set_v1(keys, source), [True] * 8)
+        first.kill()
+        target = pages(host, 8)
+        got = storage.batch_get_v1(keys, target)
+        stored, read = fixture.page_bytes(host, source), fixture.page_bytes(host, target)
+        for i, ok in enumerate(got):
+            self.assertTrue(not ok or read[i] == stored[i])
+        # The other node takes what comes now.
+        more = storage.batch_set_v1(fixture.hashes(2, "b"), pages(host, 2))
+        self.assertEqual(more, [True] * 2)
+
+    def test_close_ends_a_read_from_a_node_that_hangs(self):
+        host = fixture.mha_pool("page_first")
+        keys = fixture.hashes(2)
+        master, (node,) = fixture.breakable_pool(self)
+        storage = self.storage(host, master.address, path="tcp", load_timeout=4.9)
+        storage.register_mem_pool_host(host)
+        self.assertEqual(storage.batch_set_v1(keys, pages(host, 2)), [True] * 2)
+        node.process.send_signal(signal.SIGSTOP)
+        self.addCleanup(node.process.send_signal, signal.SIGCONT)
+        got = []
+        reader = threading.Thread(
+            target=lambda: got.extend(storage.batch_get_v1(keys, pages(host, 2)))
+        )
+        reader.start()
+        while reader.is_alive() and not storage._io._connection.is_in_use:
+            pass
+        storage.close()
+        self.assertFalse(storage._io._connection.is_in_use)
+        reader.join()
+        self.assertEqual(got, [False] * 2)
+        # It was not the read that ended by itself.
+        self.assertNotIn("get_deadline_exceeded", storage.counts())
+        self.assertNotIn("close_late", storage.counts())
 
     def test_no_master_at_attach_fails_it(self):
         host = fixture.mha_pool("page_first")
@@ -209,8 +255,8 @@ class Configured(unittest.TestCase):
         for extra, message in (
             ({"masters": ""}, "names no masters"),
             ({"master": "a:1"}, "did you mean 'masters'"),
-            ({"read_timeout": 9}, "read_timeout"),
-            ({"replicas": "two"}, "replicas.*int"),
+            ({"load_timeout": 9}, "load_timeout"),
+            ({"replicas": "two"}, "replicas must be a whole number"),
             ({"pool_away_at_attach": "wait"}, "fail or miss"),
         ):
             with self.subTest(extra), self.assertRaisesRegex(ValueError, message):

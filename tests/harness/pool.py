@@ -91,7 +91,10 @@ class Daemon:
 
 
 class Pool:
-    """`moonpool dev`: a master and nodes on loopback, all gone at the end."""
+    """`moonpool dev`: a master and nodes on loopback, all gone at the end.
+
+    It ends as a whole when one of its processes does: tests that kill take Master and Node.
+    """
 
     def __init__(self, nodes: int = 1, dram: str = "256MiB", arguments: list[str] = ()) -> None:
         self._daemon = Daemon([program("moonpool"), "dev", "--nodes", str(nodes), "--dram", dram,

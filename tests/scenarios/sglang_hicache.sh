@@ -20,7 +20,7 @@ need $python_package
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 passed=0 failed=0 tests=""
-for name in sglang_hicache sglang_outage sglang_controller mooncake_sglang; do
+for name in sglang_hicache sglang_server sglang_outage sglang_controller mooncake_sglang; do
   code=0
   "$python" -W ignore "tests/engines/${name}_test.py" >"$log" 2>&1 || code=$?
   ran=$(sed -n 's/^Ran \([0-9]*\) tests\? in .*/\1/p' "$log")

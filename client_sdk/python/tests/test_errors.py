@@ -1,4 +1,4 @@
-"""Exceptions and fingerprints, without a pool."""
+"""Exceptions, without a pool."""
 
 import pickle
 
@@ -25,14 +25,3 @@ def test_classes_are_also_pythons_own():
     assert issubclass(moonpool.Unavailable, ConnectionError)
     assert issubclass(moonpool.InvalidArgument, ValueError)
     assert issubclass(moonpool.Miss, KeyError)
-
-
-def test_a_fingerprint_is_canonical():
-    assert moonpool.fingerprint(b=1, a="x", c=None) == "a=x;b=1"
-    assert moonpool.fingerprint(a="1;b=2") != moonpool.fingerprint(a="1", b=2)
-    assert moonpool.fingerprint(a="\u00fc\n") == r"a=\xfc\n"
-
-
-def test_a_long_fingerprint_keeps_a_head_and_a_hash():
-    long, other = moonpool.fingerprint(a="m" * 500), moonpool.fingerprint(a="m" * 501)
-    assert long.startswith("a=mmm") and len(long) <= 160 and long != other

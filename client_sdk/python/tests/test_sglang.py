@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import moonpool
 import pytest
-from moonpool.sglang import naming, outcome
+from moonpool.sglang import outcome
 from moonpool.sglang.options import Options
 from moonpool.sglang.outcome import Outcome
-from moonpool.sglang.prefix import leading, legal_ends
+from moonpool.sglang.prefix import leading, legal_ends, restorable_ends, whole
 from moonpool.sglang.recent import RecentKeys
 from moonpool.sglang.transfer import PoolIo
 
@@ -39,16 +39,16 @@ class FakeClient:
             raise answer
         return answer
 
-    def get_into_many(self, keys, targets, *, timeout):
+    def get_into_many(self, keys, targets, *, timeout, cancel):
         return self._answer(keys, timeout)
 
     def put_many(self, keys, values, *, timeout, **_):
         return self._answer(keys, timeout)
 
-    def exists_many(self, keys, *, timeout):
+    def exists_many(self, keys, *, timeout, cancel):
         return self._answer(keys, timeout)
 
-    def match_prefix(self, keys, *, hold, timeout):
+    def match_prefix(self, keys, *, hold, timeout, cancel):
         self.held = hold
         return self._answer(keys, timeout)
 
@@ -168,7 +168,7 @@ def test_a_batch_goes_in_pieces_until_one_fails():
 def test_pieces_share_one_deadline_and_running_out_is_no_outage():
     clock = Clock()
     client = FakeClient(clock, seconds=3.0)
-    io = pool_io(client, clock, chunk_bytes=10, read_timeout=4.0)
+    io = pool_io(client, clock, chunk_bytes=10, load_timeout=4.0)
     client.answers = [[10], [error("DEADLINE_EXCEEDED")], [10]]
     assert read(io, 3) == [True, False, False]
     assert [timeout for _, timeout in client.calls] == [4.0, 1.0]
@@ -219,7 +219,7 @@ def test_the_time_to_connect_is_part_of_a_calls_time():
         clock.now += 3.0
         return client
 
-    assert read(PoolIo(connect, Options(("m:1",), read_timeout=4.0), clock), 1) == [True]
+    assert read(PoolIo(connect, Options(("m:1",), load_timeout=4.0), clock), 1) == [True]
     assert client.calls == [(["k0"], 1.0)]
 
 
@@ -243,89 +243,6 @@ def test_a_summary_now_and_then(caplog):
     assert "2 stored" in caplog.text
 
 
-# Names.
-
-
-def engine(**changes):
-    values = {
-        "tp_rank": 0, "tp_size": 2, "pp_rank": 0, "pp_size": 1, "attn_cp_rank": 0,
-        "attn_cp_size": 1, "is_mla_model": False, "model_name": "org/m", "tp_lcm_size": None,
-    }
-    return SimpleNamespace(**(values | changes))
-
-
-def host_pool(**changes):
-    return SimpleNamespace(**({"layout": "page_head", "page_size": 64, "dtype": "torch.bfloat16",
-                               "head_num": 8} | changes))
-
-
-def names(config, **more):
-    return naming.page_names(config, pool_name="kv", shape={}, **({"replicated": False} | more))
-
-
-def test_a_key_ends_in_the_hash_and_begins_with_whose_bytes_they_are():
-    assert names(engine()).keys(["aa", "bb"])[1].startswith("tp0of2.kv.")
-    assert names(engine()).keys(["aa", "bb"])[1].endswith("/bb")
-    assert names(engine(), replicated=True).keys(["aa"])[0].startswith("all.kv.")
-    deep = engine(pp_rank=1, pp_size=2, attn_cp_rank=3, attn_cp_size=4)
-    assert names(deep).keys(["aa"])[0].startswith("tp0of2.pp1of2.cp3of4.kv.")
-
-
-def test_cuts_of_heads_are_the_same_for_every_tp_size():
-    keys = {}
-    for tp_size in (1, 2, 4):
-        for rank in range(tp_size):
-            config = engine(tp_rank=rank, tp_size=tp_size, tp_lcm_size=4)
-            split = naming.head_split(config, "page_head")
-            shape = naming.page_shape(host_pool(head_num=8 // tp_size), (100, 100), split.factor)
-            made = naming.page_names(
-                config, pool_name="kv", shape=shape, replicated=False, split=split
-            )
-            keys.setdefault(tp_size, []).extend(made.keys(["aa"]))
-    assert keys[1] == keys[2] == keys[4] and len(set(keys[1])) == 4
-
-
-@pytest.mark.parametrize("fact", ["start_layer", "head_dim", "conv_state_shapes", "dtype"])
-def test_what_shapes_a_page_is_in_its_key(fact):
-    def key(value):
-        shape = naming.page_shape(host_pool(**{fact: value}), (100,))
-        return naming.page_names(
-            engine(), pool_name="kv", shape=shape, replicated=False
-        ).keys(["aa"])
-
-    assert key(1) == key(1) and key(1) != key(2)
-
-
-def test_a_page_hangs_on_the_same_cut_of_the_page_before_it():
-    config = engine(tp_size=1, tp_lcm_size=2)
-    made = names(config, split=naming.head_split(config, "page_head"))
-    keys = made.keys(["aa", "bb"])
-    assert made.parents(["aa", "bb"], "") == ["", "", keys[0], keys[1]]
-    assert made.parents(["bb"], "aa") == keys[:2]
-    assert made.parents([], "aa") == []
-
-
-def test_a_namespace_for_each_layout_and_the_operators_name_first():
-    facts = naming.engine_facts(engine(), host_pool(), Options(("m:1",)), {"revision": "r1"})
-    name, text = naming.namespace_of(facts, "", moonpool.fingerprint)
-    assert name.startswith("sglang.m.") and "dtype=bfloat16" in text
-    other = naming.engine_facts(engine(), host_pool(), Options(("m:1",)), {"revision": "r2"})
-    assert naming.namespace_of(other, "", moonpool.fingerprint) != (name, text)
-    assert naming.namespace_of(facts, "mine", moonpool.fingerprint) == ("mine", text)
-    long = facts | {"model": "m" * 300, "path": "p" * 300}
-    name, text = naming.namespace_of(long, "", moonpool.fingerprint)
-    assert len(name + text) <= 254
-
-
-def test_a_named_model_does_not_depend_on_where_it_lies():
-    def facts(options, path):
-        return naming.engine_facts(engine(), host_pool(), options, {"model_path": path})
-
-    named, served = Options(("m:1",), model="llama"), Options(("m:1",))
-    assert facts(named, "/a") == facts(named, "/b")
-    assert facts(served, "/a") != facts(served, "/b")
-
-
 # Prefixes and the rest.
 
 
@@ -343,6 +260,18 @@ def test_where_a_prefix_may_end():
     assert leading([]) == 0 and leading([True, True]) == 2 and leading([False, True]) == 0
 
 
+def test_where_all_pools_have_what_they_need():
+    def named(name, policy, keys=()):
+        return SimpleNamespace(name=name, hit_policy=policy, keys=list(keys))
+
+    transfers = [named("swa", "trailing_pages", "ab"), named("all", "all_pages")]
+    present = {"swa": [False, True, True, True], "all": [True, True, True, False]}
+    assert restorable_ends(transfers, present, 4) == ([3], {"swa": 4, "all": 3})
+    assert restorable_ends([], {}, 2) == ([1, 2], {})
+    assert restorable_ends(transfers, {}, 2) == ([], {})
+    assert whole([True, True, True, False], 2) == [True, False] and whole([], 2) == []
+
+
 def test_recent_keys_are_bounded_and_taken_once():
     recent = RecentKeys(keys_max=2)
     recent.add(["a", "b", "a", "c"])
@@ -354,7 +283,7 @@ def test_options_are_checked():
     assert parsed.masters == ("a:1", "b:2") and parsed.hold == 3.0
     for wrong in (
         {}, {"masters": 7}, {"masters": "a:1", "hodl": 1}, {"masters": "a:1", "hold": True},
-        {"masters": "a:1", "replicas": 0}, {"masters": "a:1", "write_timeout": 10},
+        {"masters": "a:1", "replicas": 0}, {"masters": "a:1", "store_timeout": 10},
         {"masters": "a:1", "path": "rdma"}, {"masters": "a:1", "min_replicas": 2},
     ):
         with pytest.raises(ValueError, match="moonpool: "):

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/error.h"
 #include "common/rpc/status_proto.h"
 
 namespace moonpool {
@@ -22,6 +23,12 @@ absl::Status FromGrpc(const grpc::Status& status) {
     return StatusFromProto(proto);
   }
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+absl::Status FromGrpcNotCancelled(const grpc::Status& status) {
+  const absl::Status failure = FromGrpc(status);
+  if (!absl::IsCancelled(failure) || DetailOf(failure).has_value()) return failure;
+  return absl::UnavailableError("the server is shutting down");
 }
 
 }  // namespace moonpool

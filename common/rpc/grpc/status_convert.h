@@ -10,4 +10,8 @@ namespace moonpool {
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
 
+// Of a call that its caller has not cancelled. A server that shuts down has gRPC end the calls that
+// reach it then with a bare CANCELLED. To the caller that is a connection that ended: UNAVAILABLE.
+absl::Status FromGrpcNotCancelled(const grpc::Status& status);
+
 }  // namespace moonpool

@@ -17,6 +17,7 @@ constexpr std::pair<absl::string_view, absl::string_view> kCauses[] = {
     {"No route to host", "no route to the host"},
     {"Network is unreachable", "the network is unreachable"},
     {"Connection timed out", "connection timed out"},
+    {"shutting down", "it shuts down"},
     {"Socket closed", "the connection ended"},
     {"Connection reset by peer", "the connection ended"},
 };

@@ -12,9 +12,11 @@ SGLang finds the back end by name, without a change to SGLang::
 docs/SGLANG.md says how to install it, which options there are, how to see that it hits, and what
 its messages mean. Written against SGLang 0.5.23.
 
-Files: `storage` is what SGLang calls; `transfer` does the I/O and never raises; `pages` knows where
-a host pool keeps its pages; `naming` decides which bytes may ever be taken for which; `outcome`
-says what a pool's answer means to SGLang. All but `storage` work without SGLang, and are tested so.
+Files: `storage` is what SGLang calls; `paged` and `flat` are its two interfaces, by index and by
+tensor, and `traffic` is what these share; `transfer` does the I/O and never raises, over the one
+`connection`; `pages` knows where a host pool keeps its pages; `naming` decides which bytes may ever
+be taken for which, and `server` what SGLang was started with; `outcome` says what a pool's answer
+means to SGLang. All but `storage` and a part of `server` work without SGLang, and are tested so.
 """
 
 from __future__ import annotations

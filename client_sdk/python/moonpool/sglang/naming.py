@@ -5,8 +5,8 @@ model, not the type, not which half of the heads it is. Two engines that differ 
 the same hashes for different bytes. So all of it is named here, in two places:
 
 * What the whole engine has in common makes the **namespace** and its **fingerprint** (the pool
-  refuses a namespace under another fingerprint): model, revision, element type, tokens per page,
-  memory layout, MHA or MLA, and the parallel sizes that cut a page.
+  refuses a namespace under another fingerprint): model, weights, element type, scales, tokens per
+  page, memory layout, MHA or MLA, and the parallel sizes that cut a page.
 * What differs from rank to rank, or from one host pool to the next, is the first part of the
   **key**: ``<rank part>/<page hash>``, the hash last. The rank part is, with dots in between:
 
@@ -56,6 +56,10 @@ _SHAPE = (
     "indexer_dtype",
     "storage_format_tag",
 )
+
+
+# Types of host pools that say no more than how much room a number takes.
+_ONLY_ROOM = ("uint8", "int8", "float4")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,12 +158,32 @@ def _layers_and_part(config: Any) -> list[str]:
     return parts
 
 
+def element_type(pool: Any, kv_cache_dtype: str) -> str:
+    """What the numbers in `pool` are.
+
+    A host pool holds all formats of 8 bits and less as bytes: there its dtype says uint8, and only
+    SGLang's (or the operator's) `kv_cache_dtype` tells FP8 with 4 bits of exponent from 5.
+    ValueError where that is not said.
+    """
+    stored = str(getattr(pool, "dtype", "")).removeprefix("torch.")
+    if stored and not stored.startswith(_ONLY_ROOM):
+        return stored
+    if kv_cache_dtype in ("", "auto"):
+        raise ValueError(
+            f"moonpool: the host pool's type is {stored or 'not known'}, which may hold several "
+            "formats; start SGLang with --kv-cache-dtype, or set `kv_cache_dtype` in the extra "
+            "config (what SGLang makes of auto is in its log: fp8_e4m3 for FP8 checkpoints)"
+        )
+    return kv_cache_dtype
+
+
 def engine_facts(config: Any, pool: Any, options: Any, server: dict[str, str]) -> dict[str, str]:
     """Everything that the ranks of one engine have in common, and that decides about bytes.
 
-    `server`: what SGLang was started with, by the names of its arguments, as far as it can be asked.
-    `options.model` replaces model_path, for hosts that have the same weights in other places.
+    `server`: see server.server_facts. `options.model` replaces model_path, for hosts that have the
+    same weights in other places. ValueError where the pool's element type is not known.
     """
+    dtype = element_type(pool, options.kv_cache_dtype or server.get("kv_cache_dtype", ""))
     split = head_split(config, pool.layout)
     facts = {
         "format": FORMAT,
@@ -167,15 +191,19 @@ def engine_facts(config: Any, pool: Any, options: Any, server: dict[str, str]) -
         "path": "" if options.model else server.get("model_path", ""),
         "revision": options.revision or server.get("revision", ""),
         "quantization": server.get("quantization", ""),
-        "overrides": server.get("json_model_override_args", ""),  # RoPE scaling, for instance
-        "dtype": str(getattr(pool, "dtype", "")).removeprefix("torch."),
-        "page": str(pool.page_size),
+        "overrides": server.get("json_model_override_args", ""),
+        "weights": server.get("weights", ""),
+        "scales": server.get("kv_scales", ""),
+        "dtype": dtype,
+        "page_tokens": str(pool.page_size),
         "layout": pool.layout,
         "kv": "mla" if config.is_mla_model else "mha",
         "pp": str(config.pp_size),
         "cp": str(getattr(config, "attn_cp_size", 1)),
         "tag": options.tag,
     }
+    if dtype.startswith("fp8"):
+        facts["fp8"] = server.get("native_fp8", "")
     if storage_format := getattr(pool, "storage_format_tag", None):
         facts["pages"] = str(storage_format)
     if split.cuts:

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
 def leading(flags: Sequence[bool]) -> int:
     """How many are true before the first that is not."""
     return next((i for i, flag in enumerate(flags) if not flag), len(flags))
+
+
+def whole(done: Sequence[bool], per_page: int) -> list[bool]:
+    """Per page: are all its objects done?"""
+    return [all(done[i : i + per_page]) for i in range(0, len(done), per_page)]
+
+
+def restorable_ends(
+    transfers: Sequence[Any], present: Mapping[str, Sequence[bool]], kv_pages: int
+) -> tuple[list[int], dict[str, int]]:
+    """Lengths of prefix, in pages, at which all pools have what they need; longest end of each pool.
+
+    Up to `kv_pages`, which are there. `present`: of each pool, per page, is it there.
+    """
+    ends = list(range(1, kv_pages + 1))
+    longest: dict[str, int] = {}
+    for transfer in transfers:
+        legal = legal_ends(transfer, present.get(transfer.name, []), kv_pages)
+        if legal is None:
+            continue
+        if legal:
+            longest[transfer.name] = max(legal)
+        ends = [end for end in ends if end in legal]
+    return ends, longest
 
 
 def legal_ends(transfer: Any, present: Sequence[bool], kv_pages: int) -> set[int] | None:

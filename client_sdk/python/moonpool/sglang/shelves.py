@@ -10,6 +10,8 @@ from typing import Any
 
 from moonpool.sglang import naming
 from moonpool.sglang.pages import Pages, pages_of
+from moonpool.sglang.prefix import whole
+from moonpool.sglang.server import DRAFT
 
 KV = "kv"  # SGLang's PoolName.KV, which is a str
 MAMBA = "mamba"
@@ -23,8 +25,7 @@ class Shelf:
 
     def whole(self, done: Sequence[bool]) -> list[bool]:
         """Per page: are all its objects done?"""
-        per_page = self.names.per_page
-        return [all(done[i : i + per_page]) for i in range(0, len(done), per_page)]
+        return whole(done, self.names.per_page)
 
 
 class Shelves:
@@ -37,7 +38,7 @@ class Shelves:
         memory: Callable[..., Any],
         is_of_heads: Callable[[Any], bool],
     ) -> None:
-        """`config`: HiCacheStorageConfig; `server`: see naming.engine_facts; `memory`:
+        """`config`: HiCacheStorageConfig; `server`: see server.server_facts; `memory`:
         moonpool.Memory; `is_of_heads(pool)`: does the pool hold attention heads, cut by rank?"""
         self._config = config
         self._server = server
@@ -129,9 +130,9 @@ class Shelves:
             self._flat[pool_name] = names
         return names
 
-    def _draft(self) -> str:
-        """A draft model's pages depend on which one it is."""
-        return self._server.get("speculative_draft_model_path", "")
+    def _draft(self) -> list[str]:
+        """A draft model's pages depend on which one it is, and on its own element type."""
+        return [self._server.get(fact, "") for fact in (*DRAFT, "draft_weights")]
 
 
 def _text(name: Any) -> str:

@@ -14,7 +14,7 @@ How SGLang uses it (managers/cache_controller.py, hybrid_cache/hybrid_cache_cont
   drafts). Without ``"interface_v1": 1``: `batch_get`, `batch_set` with a copy of every page.
 * Detach: the threads are given 10 s to end, then `close`. So every call is bounded (options.py).
 
-Time: hit queries return within query_timeout, one batch within read_timeout or write_timeout.
+Time: hit queries return within lookup_timeout, one batch within load_timeout or store_timeout.
 Memory: when a call has returned, nobody touches the host pool's pages on its behalf any more;
 SGLang frees pages of a read that failed, and another request may have them a moment later.
 """
@@ -48,11 +48,14 @@ except ImportError as error:
 import moonpool
 from moonpool.sglang import naming
 from moonpool.sglang.figures import TransferFigures
+from moonpool.sglang.flat import FlatPages
 from moonpool.sglang.options import Options
-from moonpool.sglang.pages import bytes_of
-from moonpool.sglang.prefix import leading, legal_ends
+from moonpool.sglang.paged import PagedPools
+from moonpool.sglang.prefix import restorable_ends
 from moonpool.sglang.recent import RecentKeys
-from moonpool.sglang.shelves import Shelf, Shelves
+from moonpool.sglang.server import server_facts
+from moonpool.sglang.shelves import Shelves
+from moonpool.sglang.traffic import Traffic
 from moonpool.sglang.transfer import PoolIo
 
 logger = logging.getLogger(__name__)
@@ -97,12 +100,16 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
     _clock = staticmethod(time.monotonic)
 
     def __init__(self, storage_config: HiCacheStorageConfig, kwargs: dict | None = None) -> None:
-        """Reads the settings (ValueError); the pool is reached once the host pool is known."""
+        """Reads the settings, SGLang's too (ValueError); the pool is reached once the host pool is
+        known."""
         self._config = storage_config
         self._options = Options.parse(storage_config.extra_config)
         self._zero_copy = bool((storage_config.extra_config or {}).get("interface_v1", 0))
-        self._server = _server_facts()
-        self._io: PoolIo | None = None
+        self._server = server_facts(self._options)
+        self._io: PoolIo | None = None  # made at attach, with the three that go through it
+        self._traffic: Traffic | None = None
+        self._paged: PagedPools | None = None
+        self._flat: FlatPages | None = None
         self._shelves = Shelves(
             storage_config,
             self._server,
@@ -154,7 +161,12 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
     def _open(self) -> None:
         options = self._options
         self.close()
-        self._io = PoolIo(self._connect, options, self._clock)
+        self._io = io = PoolIo(self._connect, options, self._clock)
+        self._traffic = Traffic(io, self._figures, self._recent)
+        self._paged = PagedPools(self._shelves, self._traffic, self._kv_is_logical)
+        self._flat = FlatPages(
+            self._shelves, self._traffic, self.mem_pool_host, self._config.is_mla_model
+        )
         where = f"namespace {self.namespace!r} at {','.join(options.masters)}"
         try:
             self._io.attach(options.attach_timeout)
@@ -182,7 +194,8 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
         )
 
     def close(self) -> None:
-        """Ends the use of the pool; later calls miss. Idempotent."""
+        """Ends the use of the pool, and of the host pools' memory, also by calls that run: they are
+        cancelled, and have ended when this returns. Later calls miss. Idempotent."""
         if self._io is not None:
             self._io.close()
 
@@ -202,10 +215,7 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
             names = self._shelves[PoolName.KV].names
         else:
             names = self._shelves.flat_names(PoolName.KV.value, self.mem_pool_host)
-        objects = names.keys(keys)
-        found = self._io.match(objects, deadline) // names.per_page
-        self._recent.add(objects[: found * names.per_page])
-        return found
+        return self._traffic.match(names, keys, deadline)
 
     @_never_raises(lambda *_, **__: PoolTransferResult.empty())
     def batch_exists_v2(
@@ -221,44 +231,17 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
             kv_pages = len(keys) if transfers else 0
         else:
             kv_pages = self._leading_kv(keys, deadline)
-        hits: dict[str, int] = {PoolName.KV: kv_pages} if kv_pages else {}
-        restorable = list(range(1, kv_pages + 1))
-        present = self._present(keys[:kv_pages], transfers, deadline)
-        for transfer in transfers:
-            legal = legal_ends(transfer, present.get(transfer.name, []), kv_pages)
-            if legal is None:
-                continue
-            if legal:
-                hits[transfer.name] = max(legal)
-            restorable = [end for end in restorable if end in legal]
-        return PoolTransferResult(restorable[-1] if restorable else 0, hits, restorable)
-
-    def _present(
-        self, keys: Sequence[str], transfers: Sequence[PoolTransfer], deadline: float
-    ) -> dict[str, list[bool]]:
-        """Per pool, per page: is it there? One question for all of them."""
-        shelves = {t.name: self._shelves[t.name] for t in transfers if t.name in self._shelves}
-        if not keys or not shelves:
-            return {}
-        objects = {name: shelf.names.keys(keys) for name, shelf in shelves.items()}
-        every = [key for of_pool in objects.values() for key in of_pool]
-        answers = iter(self._io.found(every, deadline))
-        return {
-            name: shelves[name].whole([next(answers) for _ in of_pool])
-            for name, of_pool in objects.items()
-        }
+        present = self._paged.present(keys[:kv_pages], transfers, deadline)
+        ends, longest = restorable_ends(transfers, present, kv_pages)
+        hits = {PoolName.KV: kv_pages} if kv_pages else {}
+        return PoolTransferResult(ends[-1] if ends else 0, hits | longest, ends)
 
     @_never_raises(lambda *_, **__: False)
     def exists(self, key: str) -> bool:
         """Is this one page there, whichever of the two interfaces stored it?"""
-        flat = self._flat_key(key)
-        if "." in key or PoolName.KV not in self._shelves:
-            return self._io.found([flat], self._io.query_deadline())[0]
-        names = self._shelves[PoolName.KV].names
-        answers = self._io.found([flat, *names.keys([key])], self._io.query_deadline())
-        return answers[0] or all(answers[1:])
+        return self._flat.exists(key)
 
-    # Pages, without a copy.
+    # Pages, without a copy (paged.py).
 
     @_never_raises(_all_false)
     def batch_get_v1(
@@ -267,11 +250,8 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
         host_indices: torch.Tensor,
         extra_info: HiCacheStorageExtraInfo | None = None,
     ) -> list[bool]:
-        """Reads pages into the host pool; True for those that are whole. See PoolIo.read."""
-        if self._kv_is_logical:
-            return [True] * len(keys)
-        deadline = self._io.read_deadline()
-        return self._get(self._shelves[PoolName.KV], keys, host_indices, deadline)
+        """Reads pages into the host pool; True for those that are whole."""
+        return self._paged.get(PoolName.KV, keys, host_indices, self._io.read_deadline())
 
     @_never_raises(_all_false)
     def batch_set_v1(
@@ -281,11 +261,8 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
         extra_info: HiCacheStorageExtraInfo | None = None,
     ) -> list[bool]:
         """Stores pages from the host pool; False only for what trying again might store."""
-        if self._kv_is_logical:
-            return [True] * len(keys)
-        shelf = self._shelves[PoolName.KV]
-        parents = self._shelves.parents(PoolName.KV, keys, _page_before(extra_info))
-        return self._set(shelf, keys, host_indices, parents, self._io.write_deadline())
+        before, deadline = _page_before(extra_info), self._io.write_deadline()
+        return self._paged.set(PoolName.KV, keys, host_indices, before, deadline)
 
     @_never_raises(_each_false)
     def batch_get_v2(
@@ -304,92 +281,45 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
         extra_info: HiCacheStorageExtraInfo | None = None,
     ) -> dict[str, list[bool]]:
         """batch_set_v1 for the pools of a hybrid model, one answer per page each."""
-        before = _page_before(extra_info)
-        deadline = self._io.write_deadline()
+        before, deadline = _page_before(extra_info), self._io.write_deadline()
         return {t.name: self._set_transfer(t, before, deadline) for t in transfers}
+
+    # A pool that fails does not take the others with it.
 
     @_never_raises(_pages_false)
     def _get_transfer(self, transfer: PoolTransfer, deadline: float) -> list[bool]:
-        keys = transfer.keys or []
-        if transfer.name == PoolName.KV and self._kv_is_logical:
-            return [True] * len(keys)
-        return self._get(self._shelves[transfer.name], keys, transfer.host_indices, deadline)
+        return self._paged.get(
+            transfer.name, transfer.keys or [], transfer.host_indices, deadline
+        )
 
     @_never_raises(_pages_false)
     def _set_transfer(self, transfer: PoolTransfer, before: str, deadline: float) -> list[bool]:
-        keys = transfer.keys or []
-        if transfer.name == PoolName.KV and self._kv_is_logical:
-            return [True] * len(keys)
-        shelf = self._shelves[transfer.name]
-        parents = self._shelves.parents(transfer.name, keys, before)
-        return self._set(shelf, keys, transfer.host_indices, parents, deadline)
+        return self._paged.set(
+            transfer.name, transfer.keys or [], transfer.host_indices, before, deadline
+        )
 
-    def _get(
-        self, shelf: Shelf, keys: list[str], host_indices: torch.Tensor, deadline: float
-    ) -> list[bool]:
-        if not keys:
-            return []
-        targets = shelf.pages.targets(host_indices, len(keys))
-        objects = shelf.names.keys(keys)
-        with self._figures.prefetch() as figure:
-            sizes = [shelf.pages.nbytes] * len(objects)
-            done = self._io.read(objects, targets, sizes, deadline)
-            pages = shelf.whole(done)
-            shelf.pages.arrived(targets, host_indices, leading(pages))
-            figure.add(sum(pages), sum(done) * shelf.pages.nbytes)
-        return pages
-
-    def _set(
-        self,
-        shelf: Shelf,
-        keys: list[str],
-        host_indices: torch.Tensor,
-        parents: list[str],
-        deadline: float,
-    ) -> list[bool]:
-        if not keys:
-            return []
-        if not shelf.writes:
-            return [True] * len(keys)
-        sources = shelf.pages.sources(host_indices, len(keys))
-        objects = shelf.names.keys(keys)
-        with self._figures.backup() as figure:
-            sizes = [shelf.pages.nbytes] * len(objects)
-            done = self._io.write(objects, sources, sizes, parents, deadline)
-            figure.add(len(keys), sum(done) * shelf.pages.nbytes)
-        self._recent.add(key for key, ok in zip(objects, done) if ok)
-        return shelf.whole(done)
-
-    # Pages as tensors (the generic interface).
+    # Pages as tensors: the generic interface (flat.py).
 
     @_never_raises(lambda *_, **__: None)
     def get(
         self, key: str, target_location: Any = None, target_sizes: Any = None
     ) -> torch.Tensor | None:
         """Fills `target_location` (a contiguous CPU tensor) and returns it; None for a miss."""
-        return self.batch_get([key], [target_location])[0]
+        return self._flat.get([key], [target_location])[0]
 
     @_never_raises(_all_none)
     def batch_get(
         self, keys: list[str], target_locations: Any = None, target_sizes: Any = None
     ) -> list[torch.Tensor | None]:
         """As `get`, one entry per key."""
-        if not keys:
-            return []
-        targets = [_flat_target(tensor) for tensor in target_locations]
-        sizes = [target.numel() for target in targets]
-        with self._figures.prefetch() as figure:
-            objects = [self._flat_key(key) for key in keys]
-            done = self._io.read(objects, targets, sizes, self._io.read_deadline())
-            figure.add(sum(done), sum(size for size, ok in zip(sizes, done) if ok))
-        return [tensor if ok else None for tensor, ok in zip(target_locations, done)]
+        return self._flat.get(keys, target_locations)
 
     @_never_raises(lambda *_, **__: False)
     def set(
         self, key: str, value: Any = None, target_location: Any = None, target_sizes: Any = None
     ) -> bool:
         """Stores the bytes of `value` (a CPU tensor); see batch_set_v1 for what True means."""
-        return self.batch_set([key], [value])
+        return self._flat.set([key], [value])
 
     @_never_raises(lambda *_, **__: False)
     def batch_set(
@@ -400,22 +330,7 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
         target_sizes: Any = None,
     ) -> bool:
         """As `set`; True when all of them are."""
-        if not keys:
-            return True
-        if self._config.is_mla_model and not self._shelves.is_writer:
-            keys, values = _of_this_rank(keys, values)
-        objects = [self._flat_key(key) for key in keys]
-        sources = [bytes_of(value) for value in values]
-        sizes = [source.numel() for source in sources]
-        parents = ["", *objects][: len(objects)]
-        with self._figures.backup() as figure:
-            done = self._io.write(objects, sources, sizes, parents, self._io.write_deadline())
-            figure.add(len(objects), sum(size for size, ok in zip(sizes, done) if ok))
-        self._recent.add(key for key, ok in zip(objects, done) if ok)
-        return all(done)
-
-    def _flat_key(self, key: str) -> str:
-        return self._shelves.flat_key(key, self.mem_pool_host)
+        return self._flat.set(keys, values)
 
     # The rest.
 
@@ -455,34 +370,3 @@ def _page_before(extra_info: HiCacheStorageExtraInfo | None) -> str:
     """Hash of the page before this call's first; "" without hicache_storage_pass_prefix_keys."""
     prefix = extra_info.prefix_keys if extra_info is not None else None
     return prefix[-1] if prefix else ""
-
-
-def _flat_target(tensor: torch.Tensor) -> torch.Tensor:
-    if not tensor.is_contiguous():
-        raise ValueError("the target tensor is not contiguous")
-    return tensor.view(-1).view(torch.uint8)
-
-
-def _of_this_rank(keys: Sequence[str], values: Sequence[Any]) -> tuple[list[str], list[Any]]:
-    """Without the KV pages, which another rank stores for all."""
-    own = [(key, value) for key, value in zip(keys, values) if "." in key]
-    return [key for key, _ in own], [value for _, value in own]
-
-
-def _server_facts() -> dict[str, str]:
-    """What SGLang was started with, as far as it decides about bytes; {} outside of a server."""
-    try:
-        from sglang.srt.runtime_context import get_server_args
-
-        arguments = get_server_args()
-    except Exception:  # not this version's way, or not in a server (tests, tools)
-        return {}
-    names = (
-        "model_path",
-        "revision",
-        "quantization",
-        "json_model_override_args",
-        "speculative_draft_model_path",
-    )
-    given = {name: str(getattr(arguments, name, None) or "") for name in names}
-    return {name: value for name, value in given.items() if value not in ("", "{}")}

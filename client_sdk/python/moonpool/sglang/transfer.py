@@ -11,10 +11,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
-from moonpool._outage import Breaker, QuietLog
+from moonpool._outage import Breaker, QuietLog, Ticket
 from moonpool.sglang import outcome
+from moonpool.sglang.connection import Connection
 from moonpool.sglang.options import Options
 from moonpool.sglang.outcome import Outcome
 
@@ -24,6 +26,9 @@ logger = logging.getLogger(__name__)
 KEYS_MAX = 4096
 
 _SECONDS_MIN = 0.001  # a timeout of 0 would be none
+
+# Cancelled calls end within milliseconds, and none lasts longer than its timeout, which is less.
+_CLOSE_SECONDS = 5.0
 
 
 class PoolIo:
@@ -35,13 +40,11 @@ class PoolIo:
         options: Options,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`connect(timeout)` makes the moonpool.Client, or raises; `close` closes it.
+        """`connect(timeout)` makes the moonpool.Client, or raises.
 
         It is called by `attach`, and by later calls while there is no client yet.
         """
-        self._connect = connect
-        self._client: Any = None
-        self._connecting = threading.Lock()
+        self._connection = Connection(connect)
         self._options = options
         self._clock = clock
         self._quiet = QuietLog(
@@ -53,38 +56,25 @@ class PoolIo:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
         self._summary_due = clock() + options.summary_every
-        self._closed = False
 
     def attach(self, timeout: float) -> None:
         """Connects; raises what `connect` raises. Without it, the first call connects."""
-        self._connected(timeout)
+        self._connection.client(timeout)
 
-    def _connected(self, timeout: float) -> Any:
-        if self._client is not None:
-            return self._client
-        if not self._connecting.acquire(timeout=timeout):
-            raise TimeoutError("another thread is still connecting")
-        try:
-            if self._client is None:
-                client = self._connect(timeout)
-                if self._closed:
-                    client.close()
-                    raise ConnectionError("closed while it connected")
-                self._client = client
-            return self._client
-        finally:
-            self._connecting.release()
+    def use(self) -> AbstractContextManager[bool]:
+        """Around what the caller does to the host pool's memory after a read; see Connection."""
+        return self._connection.use()
 
     # Deadlines of what begins now, by the clock that was given.
 
     def query_deadline(self) -> float:
-        return self._clock() + self._options.query_timeout
+        return self._clock() + self._options.lookup_timeout
 
     def read_deadline(self) -> float:
-        return self._clock() + self._options.read_timeout
+        return self._clock() + self._options.load_timeout
 
     def write_deadline(self) -> float:
-        return self._clock() + self._options.write_timeout
+        return self._clock() + self._options.store_timeout
 
     # What is there.
 
@@ -108,7 +98,9 @@ class PoolIo:
         return matched
 
     def _match_batch(self, client: Any, keys: list[str], timeout: float) -> tuple[int, Outcome]:
-        match = client.match_prefix(keys, hold=self._options.hold, timeout=timeout)
+        match = client.match_prefix(
+            keys, hold=self._options.hold, timeout=timeout, cancel=self._connection.cancel
+        )
         if match.matched < len(keys) and match.miss is not None:
             self._noted("query", match.miss, outcome.of_raised(match.miss))
         return match.matched, Outcome.DONE
@@ -130,7 +122,7 @@ class PoolIo:
     def _found_batch(
         self, client: Any, keys: list[str], timeout: float
     ) -> tuple[list[bool], Outcome]:
-        answers = client.exists_many(keys, timeout=timeout)
+        answers = client.exists_many(keys, timeout=timeout, cancel=self._connection.cancel)
         outcomes = [self._noted("query", a, outcome.of_exists(a)) for a in answers]
         return [o is Outcome.DONE for o in outcomes], _of_call(outcomes)
 
@@ -176,7 +168,9 @@ class PoolIo:
         nbytes: Sequence[int],
         timeout: float,
     ) -> tuple[list[bool], Outcome]:
-        answers = client.get_into_many(list(keys), list(targets), timeout=timeout)
+        answers = client.get_into_many(
+            list(keys), list(targets), timeout=timeout, cancel=self._connection.cancel
+        )
         outcomes = [
             self._noted("get", a, outcome.of_get(a, n)) for a, n in zip(answers, nbytes)
         ]
@@ -232,6 +226,7 @@ class PoolIo:
             min_replicas=options.min_replicas,
             wait_for_space=options.wait_for_space,
             timeout=timeout,
+            cancel=self._connection.cancel,
         )
         outcomes = [self._noted("put", a, outcome.of_put(a)) for a in answers]
         self._count(already_there=sum(a is False for a in answers))
@@ -254,7 +249,7 @@ class PoolIo:
         return gone
 
     def _remove_batch(self, client: Any, keys: list[str], timeout: float) -> tuple[bool, Outcome]:
-        answers = client.remove_many(keys, timeout=timeout)
+        answers = client.remove_many(keys, timeout=timeout, cancel=self._connection.cancel)
         outcomes = [self._noted("remove", a, outcome.of_exists(a)) for a in answers]
         settled = all(o in (Outcome.DONE, Outcome.MISSED) for o in outcomes)
         return settled, _of_call(outcomes)
@@ -277,29 +272,36 @@ class PoolIo:
         says that the batch is large, and not that the pool is away.
         """
         left = deadline - self._clock()
-        if self._closed or left <= 0 or not breaker.admit():
+        if self._connection.is_closed or left <= 0 or not (ticket := breaker.admit()):
             self._count(**{f"{op}_not_tried": 1})
             return otherwise
         answered = heard_of
         retry_after = 0.0
         try:
-            client = self._connected(left)
-            result, overall = call(client, max(deadline - self._clock(), _SECONDS_MIN))
+            client = self._connection.client(left)
+            with self._connection.use() as is_open:
+                if not is_open:
+                    return otherwise
+                result, overall = call(client, max(deadline - self._clock(), _SECONDS_MIN))
             answered |= overall.answered
             return result
         except Exception as error:  # SGLang's thread must live: a miss, whatever it is
             noted = self._noted(op, error, outcome.of_raised(error))
-            answered |= noted.answered and self._client is not None
+            answered |= noted.answered and self._connection.is_made
             retry_after = float(getattr(error, "retry_after", 0.0) or 0.0)
             return otherwise
         finally:
-            self._settle(op, breaker, answered, retry_after)
+            self._settle(op, breaker, ticket, answered, retry_after)
 
-    def _settle(self, op: str, breaker: Breaker, answered: bool, retry_after: float) -> None:
-        if answered:
-            if breaker.succeeded():
+    def _settle(
+        self, op: str, breaker: Breaker, ticket: Ticket, answered: bool, retry_after: float
+    ) -> None:
+        if self._connection.is_closed:
+            breaker.learnt_nothing(ticket)  # it was cancelled
+        elif answered:
+            if breaker.succeeded(ticket):
                 logger.info("moonpool: %s: the pool can be used again", op)
-        elif breaker.failed(retry_after):
+        elif breaker.failed(ticket, retry_after):
             logger.warning(
                 "moonpool: %s: the pool cannot be used; these calls miss at once for %.1f s, then "
                 "one is tried, and so on with pauses of up to %.1f s",
@@ -312,8 +314,8 @@ class PoolIo:
             return result
         code, reason = outcome.kind(answer)
         self._count(**{f"{op}_{(reason or code).lower()}": 1})
-        if result is Outcome.MISSED:
-            return result  # the ordinary case: counted, not logged
+        if result is Outcome.MISSED or self._connection.is_closed:
+            return result  # the ordinary cases: counted, not logged
         level = logging.ERROR if result is Outcome.WRONG else logging.WARNING
         self._quiet.say((op, code, reason), f"{op} failed: {outcome.explain(answer)}", level)
         return result
@@ -324,13 +326,13 @@ class PoolIo:
         self._quiet.say(kind, message, level)
 
     def close(self) -> None:
-        """Every later call misses. Waits for calls that run. Idempotent."""
-        if self._closed:
-            return
-        self._closed = True
+        """Every later call misses; those that run are cancelled, and have ended. Idempotent."""
         try:
-            if self._client is not None:
-                self._client.close()
+            if not self._connection.close(_CLOSE_SECONDS):
+                self.complain(
+                    "close_late", logging.ERROR,
+                    f"close: a call runs on after {_CLOSE_SECONDS:.0f} s, and may touch its pages",
+                )
         except Exception as error:
             self.complain("close_failed", logging.WARNING, f"close: {outcome.explain(error)}")
 

@@ -151,7 +151,7 @@ def layout_of(config: VllmConfig, cache: KVCacheConfig, options: Options) -> Lay
         "kind": "connector",
         "version": vllm_version,
         "device": engine.device_name(),
-        "flavor": options.flavor,
+        "tag": options.tag,
         "model": options.model or model.model,
         **engine.model_fields(config),
         **({"revision": options.revision} if options.revision else {}),

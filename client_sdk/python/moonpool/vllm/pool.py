@@ -22,11 +22,9 @@ from typing import Any
 
 import moonpool
 
-from .._outage import Breaker, QuietLog
+from .._outage import Breaker, QuietLog, Ticket, is_away
 from .options import Options
 
-# The pool cannot be reached, or not in time.
-_OUTAGES = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
 # Another engine wrote the block first, or is about to have done so: as good as stored.
 _WRITTEN_ELSEWHERE = ("ALREADY_EXISTS", "BEING_WRITTEN", "DUPLICATE_KEY")
 
@@ -71,7 +69,7 @@ class Pool:
         self._options = options
         self._clock = clock
         # One for each kind of call: where a node hangs, lookups work and loads do not.
-        self._breakers = {what: Breaker(clock, options.backoff, options.max_backoff)
+        self._breakers = {what: Breaker(clock, options.pause_first, options.pause_longest)
                           for what in ("look up", "load", "store")}
         self._quiet = QuietLog(lambda _, line: log(line), clock)
         self._lock = threading.Lock()
@@ -178,13 +176,13 @@ class Pool:
     def _call(self, what: str, limits: Limits, run: Callable[[Any, float], Any]) -> Any:
         """The result of run(client, seconds left), or None when there is none worth having."""
         breaker = self._breakers[what]
-        if self.away or limits.cut or not breaker.admit():
+        if self.away or limits.cut or not (ticket := breaker.admit()):
             return None
         with self._lock:
             self._running.append(limits)
         answered = False
         try:
-            client = self._open_client(what, limits)
+            client = self._open_client(what, ticket, limits)
             if client is None:
                 return None
             left = limits.until - self._clock()
@@ -193,30 +191,30 @@ class Pool:
                                         "is slow, and others came first")
                 return None
             result = run(client, left)
-            answered = self._look_at(what, result, limits)
+            answered = self._look_at(what, ticket, result, limits)
             return result
         except Exception as error:  # noqa: BLE001: nothing of the pool may reach the engine
             if not limits.cut:
-                self._note(what, error, whole=True)
+                self._note(what, ticket, error, whole=True)
             return None
         finally:
             if not answered:
-                breaker.learnt_nothing()  # but for what was noted
-            elif breaker.succeeded():
+                breaker.learnt_nothing(ticket)  # but for what was noted
+            elif breaker.succeeded(ticket):
                 self._quiet.say("back", "moonpool: the pool is back")
             with self._lock:
                 self._running.remove(limits)
 
-    def _look_at(self, what: str, result: Any, limits: Limits) -> bool:
+    def _look_at(self, what: str, ticket: Ticket, result: Any, limits: Limits) -> bool:
         """Notes what is wrong in a call's result; whether it shows that the pool works."""
         errors = [r for r in result if isinstance(r, Exception)] if type(result) is list else []
         # An answer about each object (not there, not what was expected) is one: the pool works.
         outage = bool(errors) and len(errors) == len(result) and any(map(_is_outage, errors))
         for wrong in errors if not limits.cut else ():
-            self._note(what, wrong, whole=outage)
+            self._note(what, ticket, wrong, whole=outage)
         return not outage
 
-    def _open_client(self, what: str, limits: Limits) -> Any:
+    def _open_client(self, what: str, ticket: Ticket, limits: Limits) -> Any:
         """The client; None when there is none. One caller makes it, and the others wait for that:
         when it fails, they have failed, too."""
         with self._connected:
@@ -232,7 +230,7 @@ class Pool:
         try:
             client = self._connect()  # not under the lock, which close() takes
         except Exception as error:  # noqa: BLE001: nothing of the pool may reach the engine
-            self._note(what, error, whole=True, connecting=True)
+            self._note(what, ticket, error, whole=True, connecting=True)
         with self._connected:
             self._connecting = False
             self._connected.notify_all()
@@ -244,7 +242,7 @@ class Pool:
         return None
 
     def _note(
-        self, what: str, error: Exception, *, whole: bool, connecting: bool = False
+        self, what: str, ticket: Ticket, error: Exception, *, whole: bool, connecting: bool = False
     ) -> None:
         """Logs an error by its kind, and opens the breaker when all of a call failed in an outage,
         or there is no client for whatever reason."""
@@ -254,7 +252,7 @@ class Pool:
         outage = _is_outage(error)
         how_long = ""
         if connecting or (whole and outage):
-            self._breakers[what].failed()
+            self._breakers[what].failed(ticket)
             how_long = f" for {self._breakers[what].seconds_left():.0f} s"
         if outage or connecting:
             self._quiet.say(kind, f"moonpool: cannot {what}: {error}. The engine goes on without "
@@ -274,7 +272,7 @@ def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def _is_outage(error: Exception) -> bool:
     """Whether it tells of the pool, and not of an object or of what was asked."""
-    return _kind(error) in _OUTAGES or not isinstance(error, moonpool.MoonpoolError)
+    return is_away(error) or not isinstance(error, moonpool.MoonpoolError)
 
 
 def _kind(error: Exception) -> str:

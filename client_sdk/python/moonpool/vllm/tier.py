@@ -58,7 +58,7 @@ def layout_of(
         "kind": "tier",
         "version": vllm_version,
         "device": engine.device_name(),
-        "flavor": options.flavor,
+        "tag": options.tag,
         "model": options.model or config.model.name,
         **model,
         **({"revision": options.revision} if options.revision else {}),
