@@ -28,13 +28,13 @@ import pool as harness  # noqa: E402
 
 try:
     from moonpool.vllm import tier as vllm_tier
-    from transformers import PretrainedConfig
     from vllm.utils.hashing import get_hash_fn_by_name
     from vllm.v1.core import kv_cache_utils
     from vllm.v1.kv_offload import config as vllm_config
     from vllm.v1.kv_offload.base import LookupResult, ReqContext, ScheduleEndContext
     from vllm.v1.kv_offload.tiering.base import TransferJob
     from vllm.v1.kv_offload.tiering.factory import SecondaryTierFactory
+    from vllm_fixture import config_of, model_folder
 except ImportError:
     vllm_tier = None
 
@@ -271,22 +271,22 @@ class MoonpoolTierTest(PoolCase):
         for unnamed in ({"model": ""}, {"revision": ""}):
             with self.assertRaisesRegex(ValueError, '"model" and "revision"'):
                 self.make(rows_of(), **unnamed)
-        model = SimpleNamespace(
-            hf_config=PretrainedConfig(), hf_text_config=PretrainedConfig(), revision="7",
-            dtype="bfloat16", quantization=None, max_model_len=4096)
-        told = SimpleNamespace(model_config=model, cache_config=SimpleNamespace(
-            prefix_caching_hash_algo="sha256_cbor"))
+        with model_folder() as folder:
+            told = config_of(folder)
+            with mock.patch.object(vllm_tier, "get_current_vllm_config_or_none", lambda: told):
+                made = self.make(rows_of(), model="", revision="")
+        layout = vllm_tier.layout_of(made._spec, made._options, ROW_BYTES, made._run)
+        self.assertEqual((layout.fields["model"], layout.fields["max_model_len"]), (folder, 512))
 
-        def namespace() -> str:
-            made = self.make(rows_of(), revision="")
-            return vllm_tier.layout_of(made._spec, made._options, ROW_BYTES, made._model).digest
-
-        with mock.patch.object(vllm_tier, "get_current_vllm_config_or_none", lambda: told):
-            names = {namespace()}
-            for name, value in {"revision": "8", "max_model_len": 1, "quantization": "fp8"}.items():
-                with mock.patch.object(model, name, value):
-                    names.add(namespace())
-        self.assertEqual(len(names), 4)
+    def test_what_vllm_does_not_tell_is_named_with_the_way_out(self) -> None:
+        from moonpool.vllm.plugin import register
+        register()
+        with self.assertRaises(ValueError) as raised:
+            self.make(rows_of(), revision="")
+        manual = Path(__file__).resolve().parents[2] / "docs" / "VLLM.md"
+        for option in vllm_tier.UNTOLD:
+            self.assertIn(option, str(raised.exception))
+            self.assertIn(f"`{option}`", manual.read_text())
 
     def test_a_misspelt_option_is_an_error_at_start(self) -> None:
         from moonpool.vllm.plugin import register

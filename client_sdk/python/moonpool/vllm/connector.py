@@ -152,16 +152,15 @@ def layout_of(config: VllmConfig, cache: KVCacheConfig, options: Options) -> Lay
         "version": vllm_version,
         "device": engine.device_name(),
         "flavor": options.flavor,
-        "model": options.model or model.model,
-        **engine.model_fields(config),
-        **({"revision": options.revision} if options.revision else {}),
+        **engine.model_fields(config, options),
         "dtype": str(dtype).removeprefix("torch."),
-        "block_tokens": block_tokens,
+        "page_tokens": block_tokens,
         "hash_tokens": hash_tokens,
         "layout": cache.kv_cache_layout,
-        # The scheduler does not know the layers of the last stage, to which a draft's belong.
-        "layers": (cache.kv_cache_groups[0].layer_names if stages == 1
-                   else engine.draft_name(config)),
+        # Class, types, quantization and sizes of a layer; the settings stand for its neighbours.
+        "spec": cache.kv_cache_groups[0].kv_cache_spec,
+        # The scheduler does not know the layers of later stages; the configuration stands for them.
+        "layers": cache.kv_cache_groups[0].layer_names if stages == 1 else "",
         "replicas_of_shard": cache.kv_tp_replicas,
         "hashes": engine.root_name(kept.prefix_caching_hash_algo),
         **engine.parallel_fields(config.parallel_config),

@@ -48,7 +48,7 @@ class Layout:
     def fingerprint_fields(self) -> dict[str, object]:
         """What the master keeps beside the name, which has room for 254 bytes with it."""
         short: dict[str, object] = {"engine": "vllm", "layout": self.digest}
-        for name in ("dtype", "block_tokens"):
+        for name in ("dtype", "page_tokens"):
             if name in self.fields:
                 short[name] = self.fields[name]
         return short

@@ -41,17 +41,45 @@ from .options import LEFT, Options
 from .pool import Pool, connector
 from .tier_core import TierCore
 
+# What a tier cannot see of how the model is run, and decides on bytes, beside the model itself.
+UNTOLD = (
+    "--max-model-len", "--hf-overrides", "--dtype", "--quantization", "--quantization-config",
+    "--load-format", "--kv-cache-dtype-skip-layers", "--mamba-cache-dtype",
+    "--mamba-ssm-cache-dtype", "--mamba-block-size", "--mamba-backend", "--attention-backend",
+    "--attention-config", "--speculative-config")
+
 if TYPE_CHECKING:
     from vllm.v1.kv_offload.base import OffloadingSpec
+    from vllm.v1.kv_offload.config import OffloadingConfig
     from vllm.v1.kv_offload.tiering.backpressure import BackpressureDetector
 
 
+def run_fields(spec: OffloadingSpec, options: Options) -> dict[str, object]:
+    """How the model is run, by vLLM's configuration. Mostly there is none that a tier could see;
+    then the options stand for it, and ValueError says which are missing."""
+    told = get_current_vllm_config_or_none()
+    if told is not None:
+        return engine.model_fields(told, options)
+    if not (options.model and options.revision):
+        raise ValueError(
+            'moonpool: set "model" and "revision" of the tier: vLLM does not tell it which weights '
+            "it runs, nor how. Give another revision for other weights, and for other values of "
+            f"{', '.join(UNTOLD)}")
+    if spec.config.parallel.dcp_size > 1 and not options.cp_kv_cache_interleave_size:
+        raise ValueError(
+            'moonpool: set "cp_kv_cache_interleave_size" of the tier to the value that vLLM has '
+            "for it (1 unless it was set): with decode context parallelism it decides which tokens "
+            "of a block are whose, and vLLM does not tell it")
+    return {"model": options.model, "revision": options.revision,
+            "interleave": options.cp_kv_cache_interleave_size}
+
+
 def layout_of(
-    spec: OffloadingSpec, options: Options, row_bytes: int, model: Mapping[str, object]
+    spec: OffloadingSpec, options: Options, row_bytes: int, run: Mapping[str, object]
 ) -> Layout:
     """Everything that decides on the bytes of a row. To be called when a request has come in.
 
-    model: engine.model_fields, or nothing where vLLM does not tell its configuration.
+    run: run_fields().
     """
     config = spec.config
     return Layout({
@@ -59,11 +87,10 @@ def layout_of(
         "version": vllm_version,
         "device": engine.device_name(),
         "flavor": options.flavor,
-        "model": options.model or config.model.name,
-        **model,
-        **({"revision": options.revision} if options.revision else {}),
+        **run,
         "dtype": config.model.dtype,
-        "block_tokens": config.cache.tokens_per_hash,
+        "page_tokens": _page_tokens(config),
+        "hash_tokens": config.cache.tokens_per_hash,
         "blocks_per_chunk": config.cache.blocks_per_chunk,
         "groups": [(g.tokens_per_block, *g.layer_names) for g in config.groups],
         "row_bytes": row_bytes,
@@ -73,6 +100,12 @@ def layout_of(
         "hashes": engine.root_name(engine.algorithm_in_use()),
         **engine.parallel_fields(config.parallel),
     })
+
+
+def _page_tokens(config: OffloadingConfig) -> int | None:
+    """Tokens of an object; None where that depends on the group."""
+    tokens = {group.tokens_per_block for group in config.groups}
+    return tokens.pop() * config.cache.blocks_per_chunk if len(tokens) == 1 else None
 
 
 class MoonpoolTier(SecondaryTierManager):
@@ -101,15 +134,9 @@ class MoonpoolTier(SecondaryTierManager):
         self._options = Options.parse(config)
         self._spec = offloading_spec
         self._hashes_checked = self._disabled = False
-        self._model: dict[str, object] = {}
-        if (current := get_current_vllm_config_or_none()) is not None:
-            self._check_hashes(current.cache_config.prefix_caching_hash_algo)
-            self._model = engine.model_fields(current)
-        elif not (self._options.model and self._options.revision):
-            raise ValueError(
-                'moonpool: set "model" and "revision" of the tier: vLLM does not tell it which '
-                "weights it runs, nor how. Give another revision for other weights, "
-                "--max-model-len, --hf-overrides or --quantization")
+        if (told := get_current_vllm_config_or_none()) is not None:
+            self._check_hashes(told.cache_config.prefix_caching_hash_algo)
+        self._run = run_fields(offloading_spec, self._options)
         self._events: list[OffloadingEvent] | None = None
         if enable_kv_events and offloading_spec.kv_events_config.enable_kv_cache_events:
             self._events = []
@@ -118,7 +145,7 @@ class MoonpoolTier(SecondaryTierManager):
 
     def _connect(self) -> Any:
         """Makes the client: on a worker thread, when a request has come in and hashes exist."""
-        layout = layout_of(self._spec, self._options, self.block_size_bytes, self._model)
+        layout = layout_of(self._spec, self._options, self.block_size_bytes, self._run)
         namespace = layout.namespace(self._options.namespace)
         engine.logger.info("moonpool: tier in namespace %s", namespace)
         fingerprint = moonpool.fingerprint(**layout.fingerprint_fields())
