@@ -298,6 +298,19 @@ class PoolTest(unittest.TestCase):
         self.assertEqual(bench.fake.calls, ["close"], "the client that came too late is closed")
         self.assertEqual((bench.fake.connects, bench.lines), (1, []))
 
+    def test_a_client_that_cannot_be_closed_is_logged(self) -> None:
+        bench = Bench()
+        client = bench.fake.connect()
+
+        def fail() -> None:
+            raise DOWN
+
+        client.close = fail
+        bench.pool._connect = lambda: client
+        bench.pool.exists(["a"])
+        bench.pool.close()
+        self.assertEqual(bench.lines, ["moonpool: cannot close the client: UNAVAILABLE: no master"])
+
     def test_after_close_everything_misses(self) -> None:
         bench = Bench()
         bench.pool.exists(["a"])

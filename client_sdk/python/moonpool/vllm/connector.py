@@ -240,7 +240,11 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
     def get_num_new_matched_tokens(
         self, request: Request, num_computed_tokens: int
     ) -> tuple[int | None, bool]:
-        return self._planner.matched(request, num_computed_tokens)
+        try:
+            return self._planner.matched(request, num_computed_tokens)
+        except Exception:  # noqa: BLE001: what cannot be asked is a miss
+            engine.logger.exception("moonpool: a lookup failed; please report this")
+            return 0, False
 
     def update_state_after_alloc(
         self, request: Request, blocks: KVCacheBlocks, num_external_tokens: int

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 # Algorithms whose input is serialized in a way that other processes repeat bit for bit.
 PORTABLE_ALGORITHMS = ("sha256_cbor", "xxhash_cbor")
+_PRIVATE_ALGORITHMS = ("sha256", "xxhash")
 _MODEL_CHARS = 40  # of the model's name in the namespace's: for people, the digest tells them apart
 
 
@@ -98,11 +99,13 @@ def check_hashes(algorithm: str, *, root_known: bool, allow_private: bool) -> No
     if allow_private:
         return
     if algorithm not in PORTABLE_ALGORITHMS:
+        what = ("hashes Python's own serialization, which differs from process to process"
+                if algorithm in _PRIVATE_ALGORITHMS else "is none that is known here")
         raise PrivateHashes(
-            f"moonpool: --prefix-caching-hash-algo {algorithm} hashes Python's own serialization, "
-            "which differs from process to process, so no engine would find another's blocks. "
-            "Start vLLM with --prefix-caching-hash-algo sha256_cbor, or, if only this one process "
-            "will ever use its blocks, set the option allow_private_hashes to true."
+            f"moonpool: --prefix-caching-hash-algo {algorithm} {what}, so no engine would find "
+            "another's blocks. Start vLLM with --prefix-caching-hash-algo sha256_cbor, or, if only "
+            "this one process will ever use its blocks, set the option allow_private_hashes to "
+            "true."
         )
     if not root_known:
         raise PrivateHashes(

@@ -179,7 +179,10 @@ class Pool:
         for limits in running:
             limits.cut_off()
         if client is not None:
-            client.close()
+            try:
+                client.close()
+            except Exception as error:  # noqa: BLE001: nothing of the pool may reach the engine
+                self._quiet.say("close", f"moonpool: cannot close the client: {error}")
 
     def _call(self, what: str, limits: Limits, run: Callable[[Any, float], Any]) -> Any:
         """The result of run(client, seconds left), or None when there is none worth having."""
