@@ -207,7 +207,7 @@ class AnOutage(Controllers):
         host = fixture.mha_pool("page_first")
         tokens = list(range(4 * PAGE_TOKENS))
         # Over TCP: what is mapped can be read, and is right, also when its node is dead.
-        extra = {"path": "tcp", "query_timeout": 0.3, "read_timeout": 0.3, "write_timeout": 0.3}
+        extra = {"path": "tcp", "lookup_timeout": 0.3, "load_timeout": 0.3, "store_timeout": 0.3}
         with Pool(dram="64MiB") as pool:
             controller = self.controller(host, masters=pool.master, **extra)
             self.back_up(controller, host, tokens)

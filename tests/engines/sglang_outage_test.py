@@ -109,7 +109,7 @@ class Hostile(WithPool):
 class Outages(unittest.TestCase):
     """A pool of its own for each test, since each is broken."""
 
-    EXTRA = {"query_timeout": 0.5, "read_timeout": 0.5, "write_timeout": 0.5, "pause_first": 60.0,
+    EXTRA = {"lookup_timeout": 0.5, "load_timeout": 0.5, "store_timeout": 0.5, "pause_first": 60.0,
              "pause_longest": 60.0, "attach_timeout": 0.5}
 
     def storage(self, host, master, **extra):
@@ -147,7 +147,7 @@ class Outages(unittest.TestCase):
         keys = fixture.hashes(8)
         with Pool(nodes=2, dram="64MiB") as pool:
             # Longer than the half second after which the others give up: this is no outage.
-            storage = self.storage(host, pool.master, path="tcp", write_timeout=4.0)
+            storage = self.storage(host, pool.master, path="tcp", store_timeout=4.0)
             storage.register_mem_pool_host(host)
             source = pages(host, 8)
             self.assertEqual(storage.batch_set_v1(keys, source), [True] * 8)
@@ -209,8 +209,8 @@ class Configured(unittest.TestCase):
         for extra, message in (
             ({"masters": ""}, "names no masters"),
             ({"master": "a:1"}, "did you mean 'masters'"),
-            ({"read_timeout": 9}, "read_timeout"),
-            ({"replicas": "two"}, "replicas.*int"),
+            ({"load_timeout": 9}, "load_timeout"),
+            ({"replicas": "two"}, "replicas must be a whole number"),
             ({"pool_away_at_attach": "wait"}, "fail or miss"),
         ):
             with self.subTest(extra), self.assertRaisesRegex(ValueError, message):

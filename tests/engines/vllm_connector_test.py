@@ -94,7 +94,7 @@ class ConnectorTest(unittest.TestCase):
         same = namespace()
         self.assertEqual(namespace(), same)
         self.assertTrue(namespace(model="org/Llama 3").startswith("vllm/Llama-3."))
-        others = {namespace(model="x"), namespace(revision="2"), namespace(flavor="y"),
+        others = {namespace(model="x"), namespace(revision="2"), namespace(tag="y"),
                   namespace(algorithm="sha256", allow_private_hashes=True), same}
         with mock.patch.dict(os.environ, {"PYTHONHASHSEED": "7"}):
             others.add(namespace())

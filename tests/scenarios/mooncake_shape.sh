@@ -31,7 +31,7 @@ measure() {
   figures="$figures${figures:+, }$line"
 }
 set -o pipefail
-for needs_no_engine in setup shape; do
+for needs_no_engine in setup shape outage patience; do
   measure $needs_no_engine "${PYTHON:-/usr/bin/python3}"
 done
 for engine in sglang vllm lmcache; do

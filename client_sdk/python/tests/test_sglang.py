@@ -168,7 +168,7 @@ def test_a_batch_goes_in_pieces_until_one_fails():
 def test_pieces_share_one_deadline_and_running_out_is_no_outage():
     clock = Clock()
     client = FakeClient(clock, seconds=3.0)
-    io = pool_io(client, clock, chunk_bytes=10, read_timeout=4.0)
+    io = pool_io(client, clock, chunk_bytes=10, load_timeout=4.0)
     client.answers = [[10], [error("DEADLINE_EXCEEDED")], [10]]
     assert read(io, 3) == [True, False, False]
     assert [timeout for _, timeout in client.calls] == [4.0, 1.0]
@@ -219,7 +219,7 @@ def test_the_time_to_connect_is_part_of_a_calls_time():
         clock.now += 3.0
         return client
 
-    assert read(PoolIo(connect, Options(("m:1",), read_timeout=4.0), clock), 1) == [True]
+    assert read(PoolIo(connect, Options(("m:1",), load_timeout=4.0), clock), 1) == [True]
     assert client.calls == [(["k0"], 1.0)]
 
 
@@ -354,7 +354,7 @@ def test_options_are_checked():
     assert parsed.masters == ("a:1", "b:2") and parsed.hold == 3.0
     for wrong in (
         {}, {"masters": 7}, {"masters": "a:1", "hodl": 1}, {"masters": "a:1", "hold": True},
-        {"masters": "a:1", "replicas": 0}, {"masters": "a:1", "write_timeout": 10},
+        {"masters": "a:1", "replicas": 0}, {"masters": "a:1", "store_timeout": 10},
         {"masters": "a:1", "path": "rdma"}, {"masters": "a:1", "min_replicas": 2},
     ):
         with pytest.raises(ValueError, match="moonpool: "):

@@ -127,7 +127,7 @@ class PoolTest(unittest.TestCase):
         self.assertEqual(len(bench.lines), 1)
         bench.fake.down = None
         bench.fake.objects["a"] = b"x"
-        bench.now += OPTIONS.backoff
+        bench.now += OPTIONS.pause_first
         self.assertEqual(bench.pool.exists(["a", "b"]), [True, False])
         self.assertIn("the pool is back", bench.lines[-1])
 
@@ -155,7 +155,7 @@ class PoolTest(unittest.TestCase):
         bench.fake.down = refused
         self.assertEqual(bench.pool.exists(["a"]), [False])
         self.assertTrue(bench.pool.away(LOOK_UP))
-        bench.now += OPTIONS.backoff
+        bench.now += OPTIONS.pause_first
         bench.fake.down = None
         self.assertEqual(bench.pool.exists(["a"]), [False])
         bench.fake.down = refused  # a call that is refused is cheap, and says nothing of others
@@ -167,7 +167,7 @@ class PoolTest(unittest.TestCase):
         bench.fake.down = DOWN
         bench.pool.load(["a"], [bytearray(1)], [1])
         bench.fake.down = None
-        bench.now += OPTIONS.backoff
+        bench.now += OPTIONS.pause_first
         self.assertEqual(bench.pool.load(["a"], [bytearray(1)], [1]), [False])
         self.assertIn("the pool is back", bench.lines[-1])
 
@@ -178,7 +178,7 @@ class PoolTest(unittest.TestCase):
         bench.pool.exists(["a"])
         bench.fake.down = None
         bench.fake.objects["a"] = b"x"
-        bench.now += OPTIONS.backoff
+        bench.now += OPTIONS.pause_first
         self.assertEqual(bench.pool.exists(["a"], Limits(bench.now - 2.0, 1.0)), [False])
         self.assertEqual(bench.pool.exists(["a"]), [True])
 
@@ -216,7 +216,7 @@ class PoolTest(unittest.TestCase):
         self.assertEqual([(done.tag, done.ok) for done in transfers.finished()],
                          [(1, [False]), (2, [True]), (3, [False])])
         self.assertEqual(bench.fake.calls, ["exists", "put", "match", "exists", "get"])
-        bench.now += OPTIONS.backoff
+        bench.now += OPTIONS.pause_first
         transfers.store(4, ["b"], [b"y"], [""], [1])
         self.assertEqual([done.ok for done in transfers.finished()], [[True]])
 

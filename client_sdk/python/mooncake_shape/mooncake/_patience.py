@@ -25,6 +25,11 @@ _SHARE = 0.9
 _PUT_LEAST = 0.1
 # What LMCache waits for a get where its configuration does not say.
 _LMCACHE_GET = 10.0
+# Where LMCache's numbers stand: classes, and the locals of its functions that have one. LMCache
+# 0.5.6 makes the second class at run time: nothing but the name tells it.
+_OF_PUTS = ("MooncakeStoreConfig", "transfer_timeout")
+_OF_GETS = ("LMCacheEngineConfig", "blocking_timeout_secs")
+_CONFIGS = ("config", "lmcache_config")
 
 _running = threading.local()
 
@@ -109,7 +114,7 @@ def patience_of_lmcache(said: Patience) -> Patience | None:
     frames = _frames_of_lmcache()
     if not frames:
         return None
-    put = min(_number_in(frames, "transfer_timeout"), said.put)
+    put = min(_number_in(frames, *_OF_PUTS), said.put)
     if math.isinf(put):
         raise ValueError("LMCache gives up puts and uses their memory again, and this version does "
                          "not show after how long. In extra_config: mooncake_put_patience: "
@@ -118,7 +123,7 @@ def patience_of_lmcache(said: Patience) -> Patience | None:
         raise ValueError(f"LMCache gives up puts after {put:g} s, in which nothing can be stored. "
                          "In extra_config, or the file of MOONCAKE_CONFIG_PATH: transfer_timeout: "
                          "1 or more")
-    get = min(_number_in(frames, "blocking_timeout_secs"), said.get)
+    get = min(_number_in(frames, *_OF_GETS), said.get)
     return Patience(put, _LMCACHE_GET if math.isinf(get) else get)
 
 
@@ -132,11 +137,25 @@ def _frames_of_lmcache() -> list[FrameType]:
     return frames
 
 
-def _number_in(frames: list[FrameType], name: str) -> float:
-    """The attribute of that name of the nearest local variable that has it; infinite: none has."""
+def _number_in(frames: list[FrameType], kind: str, name: str) -> float:
+    """The field of the nearest configuration of that class; infinite: there is none.
+
+    No other object of LMCache's is touched, and none of its code runs: what an attribute does that
+    is asked for is nobody's to foresee.
+    """
     for frame in frames:
-        for value in frame.f_locals.values():
-            number = getattr(value, name, None)
-            if isinstance(number, (int, float)):
-                return float(number)
+        local = frame.f_locals
+        for config in (*map(local.get, _CONFIGS), _fields_of(local.get("self")).get("config")):
+            if type(config).__name__ == kind:
+                number = _fields_of(config).get(name)
+                if type(number) in (int, float):
+                    return float(number)
     return math.inf
+
+
+def _fields_of(thing: Any) -> dict[str, Any]:
+    """An object's own attributes, past whatever its class makes of asking for one."""
+    try:
+        return object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return {}

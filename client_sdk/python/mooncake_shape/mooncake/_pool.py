@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import math
 import re
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import moonpool
+from moonpool._outage import QuietLog
+from mooncake._careful import NOT_TRIED, CarefulClient
 from mooncake._codes import ErrorCode, code_of
 from mooncake._memory import BufferHandle
 from mooncake._patience import Patience, clock
@@ -24,28 +25,7 @@ _PAGE_KEYS = 10000
 # How long a put waits for another writer of its key: longer than any writer that lives takes.
 _WRITER_PATIENCE = 2.0
 _HEALTH_PATIENCE = 2.0
-_COMPLAINT_PAUSE = 10.0  # seconds between two log lines of one kind
 _BUFFER_ROUNDS = 3  # of an object that is replaced by a larger one again and again
-
-
-class Complaints:
-    """Failures that numbers alone do not explain, logged once per kind and while. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._silent_until: dict[tuple[str, str, str], float] = {}
-
-    def note(self, call: str, error: moonpool.MoonpoolError) -> None:
-        """Misses are no failures and are not logged."""
-        if isinstance(error, moonpool.Miss) and error.reason != "NAMESPACE_UNKNOWN":
-            return
-        kind = (call, error.code, error.reason)
-        now = time.monotonic()
-        with self._lock:
-            if now < self._silent_until.get(kind, 0.0):
-                return
-            self._silent_until[kind] = now + _COMPLAINT_PAUSE
-        _log.warning("%s: %s", call, error)
 
 
 class Pool:
@@ -54,11 +34,11 @@ class Pool:
     def __init__(self, client: moonpool.Client, timeout: float, patience: Patience = Patience(),
                  staging_bytes: int = 0) -> None:
         """``staging_bytes``: of the copies from which a caller of some patience is served."""
-        self._client = client
+        self._client = CarefulClient(client)
         self._timeout = timeout
         self._patience = patience
         self._staging = Staging(staging_bytes)
-        self._complaints = Complaints()
+        self._quiet = QuietLog(lambda level, line: _log.log(level, "%s", line), clock)
 
     def close(self) -> None:
         self._client.close()
@@ -67,7 +47,7 @@ class Pool:
         try:
             self._client.exists("health_check", timeout=min(self._timeout, _HEALTH_PATIENCE))
         except moonpool.MoonpoolError as error:
-            self._complaints.note("health_check", error)
+            self._complain("health_check", error)
             return False
         return True
 
@@ -136,7 +116,7 @@ class Pool:
         read = self.get_into(keys, targets)
         for i, (nbytes, size) in enumerate(zip(read, sizes)):
             if 0 <= nbytes < size:
-                self._complaints.note("get_into", moonpool.DataLoss(
+                self._complain("get_into", moonpool.DataLoss(
                     f"an object of {nbytes} bytes was read into {size}", code="DATA_LOSS",
                     reason="SHORT_OBJECT", key=keys[i],
                     hint="engines with another layout under the same keys need another namespace; "
@@ -172,7 +152,7 @@ class Pool:
                 elif _reason(outcome) == "BUFFER_TOO_SHORT":
                     wanted.append(i)
                 else:
-                    self._complaints.note("get_buffer", outcome)
+                    self._complain("get_buffer", outcome)
             if not wanted:
                 break
         return handles
@@ -234,15 +214,23 @@ class Pool:
                 outcomes += [error] * len(batch)
         return outcomes
 
+    def _complain(self, call: str, error: moonpool.MoonpoolError) -> None:
+        """For what numbers do not explain. Misses are no failures, and those that were not tried
+        follow from one that was."""
+        if isinstance(error, moonpool.Miss) and error.reason != "NAMESPACE_UNKNOWN":
+            return
+        if error.reason != NOT_TRIED:
+            self._quiet.say((call, error.code, error.reason), f"{call}: {error}")
+
     def _number(self, call: str, outcome: Any, number: Callable[[Any], int]) -> int:
         if isinstance(outcome, moonpool.MoonpoolError):
-            self._complaints.note(call, outcome)
+            self._complain(call, outcome)
             return code_of(outcome)
         return number(outcome)
 
     def _value(self, call: str, outcome: _T | moonpool.MoonpoolError) -> _T | None:
         if isinstance(outcome, moonpool.MoonpoolError):
-            self._complaints.note(call, outcome)
+            self._complain(call, outcome)
             return None
         return outcome
 

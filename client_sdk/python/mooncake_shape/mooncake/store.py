@@ -115,6 +115,13 @@ class MooncakeDistributedStore:
             _say_once("segment", "global_segment_size: the %d bytes stay with this process; the "
                       "pool's memory is that of its nodes (moonpool-node --dram)",
                       setup.segment_bytes)
+        if not setup.fingerprint:
+            _say_once("fingerprint", "no fingerprint: engines whose pages differ but are of one "
+                      "size (bfloat16 and float16, other weights, another layout) get each other's "
+                      "from namespace %s, and nobody notices. Set MOONPOOL_NAMESPACE and "
+                      "MOONPOOL_FINGERPRINT, for instance llama-3-8b and "
+                      "\"dtype=bfloat16;revision=main;page=64\", the same where pages are alike",
+                      setup.namespace)
         self.close()
         self._hostname = setup.hostname
         self._has_short_reads = setup.short_reads

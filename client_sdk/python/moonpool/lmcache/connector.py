@@ -1,16 +1,24 @@
-"""The client that LMCache's native_plugin adapter wants: checked options, and a log of failures."""
+"""The client that LMCache's native_plugin adapter wants: checked options, and what it is spared."""
 
 from __future__ import annotations
 
 import logging
+import os
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from moonpool import _native
 from moonpool._client import _masters_of
 from moonpool._errors import InvalidArgument
 from moonpool._layout import fingerprint as fingerprint_of
+from moonpool._outage import Ticket
+from moonpool.lmcache.admission import LOADS, LOOKUPS, NOT_TRIED, STORES, Admission
 
 _log = logging.getLogger("moonpool.lmcache")
+
+Completion = tuple[int, bool, str, list[bool]]
 
 
 def _fingerprint_text(layout: str | Mapping[str, object]) -> str:
@@ -19,28 +27,7 @@ def _fingerprint_text(layout: str | Mapping[str, object]) -> str:
         return text
     raise InvalidArgument(
         "fingerprint is empty", code="INVALID_ARGUMENT", reason="BAD_ARGUMENT",
-        hint='name what makes chunks unlike: {"dtype": "bfloat16", "chunk_size": 256}')
-
-
-class FailureLog:
-    """Says once what goes wrong, and once that it is over: LMCache shows no reasons itself."""
-
-    def __init__(self, log: Callable[..., None] = _log.warning) -> None:
-        self._log = log
-        self._last = ""
-        self._count = 0
-
-    def note(self, error: str) -> None:
-        """Of one batch; "" when it went well."""
-        if error:
-            self._count += 1
-            if not self._last:
-                self._log("batches fail; the first: %s", error)
-            self._last = error
-        elif self._last:
-            self._log("batches go well again, after %d that failed; the last: %s", self._count,
-                      self._last)
-            self._last, self._count = "", 0
+        hint='name what makes chunks unlike: {"dtype": "bfloat16", "revision": "main"}')
 
 
 class Connector:
@@ -48,7 +35,8 @@ class Connector:
 
     Made by LMCache with the ``adapter_params`` of its configuration. Threads: all methods but
     ``drain_completions`` on any, at once; that one on one thread. None of them waits, ``close``
-    aside. Loads and lookups never wait behind stores.
+    aside. Loads and lookups never wait behind stores. While the pool is away batches are done at
+    once, as failed; now and then one is tried.
 
     Buffers: those of a batch are lent from when it is submitted until ``drain_completions`` has
     returned its number; after ``close`` none is touched.
@@ -77,23 +65,22 @@ class Connector:
 
         Args:
             fingerprint: What makes bytes of one engine wrong for another and is not in LMCache's
-                keys (which have model, rank, group and the chunk's hash): dtype, chunk size,
-                layout. A mapping, or a text. The namespace is made with it, and refused if it has
-                another.
+                keys (which have the model's name, rank, group and the hash of tokens): dtype,
+                revision or weights, chunk size, layout. A mapping, or a text. The namespace is made
+                with it, and refused if it has another. Nothing else tells apart what it leaves out.
             masters: As of ``moonpool.Client``; None: the environment's MOONPOOL_MASTER.
             namespace: Keys of two namespaces have nothing to do with each other.
             path, verify, tcp_streams: As of ``moonpool.Client``.
             store_timeout: Seconds for a batch of stores or deletions, its time in the queue too.
             load_timeout: The same for lookups and loads.
             wait_for_master: Sit out an outage of the masters until the timeout. False: batches fail
-                after about a second, and LMCache computes.
+                after about a second, those that follow at once, and LMCache computes.
             wait_for_space: Stores wait for room instead of failing at once when nothing may be
                 evicted.
             replicas: On different nodes.
             threads: For stores, and as many for lookups and loads.
             queue: Batches that may wait for a thread; one more completes at once as failed.
         """
-        self._failures = FailureLog()
         self._native = _native.Connector(
             masters=_masters_of(masters), namespace=namespace,
             fingerprint=_fingerprint_text(fingerprint), path=path, verify=verify,
@@ -101,27 +88,67 @@ class Connector:
             wait_for_master=wait_for_master, tcp_streams=tcp_streams, threads=threads, queue=queue,
             replicas=replicas, wait_for_space=wait_for_space,
             on_warning=lambda line: _log.warning("%s", line))
-        # Called per batch, with nothing of Python in between.
-        self.submit_batch_set = self._native.submit_batch_set
-        self.submit_batch_get = self._native.submit_batch_get
-        self.submit_batch_exists = self._native.submit_batch_exists
-        self.submit_batch_delete = self._native.submit_batch_delete
+        self._admission = Admission(lambda level, line: _log.log(level, "%s", line), time.monotonic)
+        self._lock = threading.Lock()
+        self._under_way: dict[int, tuple[str, Ticket]] = {}  # by the batch's number
+        self._refused: list[Completion] = []
+        self._last_refused = 0  # numbers of their own, below those of the native connector
+
+    def submit_batch_set(self, keys: Sequence[str], views: Sequence[Any]) -> int:
+        """Stores one buffer under each key. The number of the batch."""
+        return self._submit(STORES, self._native.submit_batch_set, keys, views)
+
+    def submit_batch_get(self, keys: Sequence[str], views: Sequence[Any]) -> int:
+        """Loads each key into its buffer."""
+        return self._submit(LOADS, self._native.submit_batch_get, keys, views)
+
+    def submit_batch_exists(self, keys: Sequence[str]) -> int:
+        """Looks up which can be read."""
+        return self._submit(LOOKUPS, self._native.submit_batch_exists, keys)
+
+    def submit_batch_delete(self, keys: Sequence[str]) -> int:
+        """Deletes, for all servers."""
+        return self._submit(STORES, self._native.submit_batch_delete, keys)
+
+    def _submit(self, what: str, submit: Callable[..., int], keys: Sequence[str],
+                *views: Sequence[Any]) -> int:
+        if not (ticket := self._admission.admit(what)):
+            return self._refuse(len(keys))
+        with self._lock:  # it must not be drained before it is known to be under way
+            try:
+                number = submit(keys, *views)
+            except BaseException:
+                self._admission.never_went(what, ticket)
+                raise
+            self._under_way[number] = (what, ticket)
+        return number
+
+    def _refuse(self, keys: int) -> int:
+        with self._lock:
+            self._last_refused -= 1
+            number = self._last_refused
+            self._refused.append((number, False, NOT_TRIED, [False] * keys))
+        os.eventfd_write(self._native.event_fd(), 1)
+        return number
 
     def event_fd(self) -> int:
         """Readable while there are batches to drain; open until the connector is gone."""
         return self._native.event_fd()
 
-    def drain_completions(self) -> list[tuple[int, bool, str, list[bool]]]:
+    def drain_completions(self) -> list[Completion]:
         """(number, ok, error, one result for each key) of the batches that are done.
 
         A store's result is True where the pool has the chunk now, a load's where the buffer was
         filled to its end with verified bytes, a lookup's where the chunk can be read, a deletion's
         where it is gone. ``ok`` of a store is True when all of it is stored.
         """
-        completions = self._native.drain_completions()
-        for _, _, error, _ in completions:
-            self._failures.note(error)
-        return completions
+        completions = self._native.drain_completions()  # first: it takes back what the fd says
+        with self._lock:
+            refused, self._refused = self._refused, []
+            batches = [self._under_way.pop(completion[0]) for completion in completions]
+        for (what, ticket), (_, *outcome) in zip(batches, completions):
+            self._admission.note(what, ticket, *outcome)
+        return completions + refused
 
     def stats(self) -> dict[str, int]:
         """Counts since the start: gets, hits, misses, get_bytes, puts, put_bytes,

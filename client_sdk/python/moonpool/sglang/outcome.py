@@ -12,6 +12,8 @@ from __future__ import annotations
 import enum
 from typing import Any
 
+from moonpool._outage import is_away
+
 
 class Outcome(enum.Enum):
     DONE = "done"  # read in full; stored, here or by somebody else
@@ -24,9 +26,6 @@ class Outcome(enum.Enum):
     def answered(self) -> bool:
         """Was there somebody on the other side?"""
         return self is not Outcome.AWAY
-
-
-_AWAY_CODES = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"})
 
 
 def is_error(answer: Any) -> bool:
@@ -90,10 +89,9 @@ def _code(error: BaseException) -> str:
 
 
 def _of_error(error: BaseException) -> Outcome:
-    code = _code(error)
-    if code in _AWAY_CODES:
+    if is_away(error):
         return Outcome.AWAY
-    if code == "NOT_FOUND":
+    if _code(error) == "NOT_FOUND":
         # "Its holders are out of reach" is a fact about this object: the master answered.
         return Outcome.MISSED
     return Outcome.WRONG

@@ -14,7 +14,7 @@ How SGLang uses it (managers/cache_controller.py, hybrid_cache/hybrid_cache_cont
   drafts). Without ``"interface_v1": 1``: `batch_get`, `batch_set` with a copy of every page.
 * Detach: the threads are given 10 s to end, then `close`. So every call is bounded (options.py).
 
-Time: hit queries return within query_timeout, one batch within read_timeout or write_timeout.
+Time: hit queries return within lookup_timeout, one batch within load_timeout or store_timeout.
 Memory: when a call has returned, nobody touches the host pool's pages on its behalf any more;
 SGLang frees pages of a read that failed, and another request may have them a moment later.
 """

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from moonpool._outage import Breaker, QuietLog
+from moonpool._outage import Breaker, QuietLog, Ticket
 from moonpool.sglang import outcome
 from moonpool.sglang.options import Options
 from moonpool.sglang.outcome import Outcome
@@ -78,13 +78,13 @@ class PoolIo:
     # Deadlines of what begins now, by the clock that was given.
 
     def query_deadline(self) -> float:
-        return self._clock() + self._options.query_timeout
+        return self._clock() + self._options.lookup_timeout
 
     def read_deadline(self) -> float:
-        return self._clock() + self._options.read_timeout
+        return self._clock() + self._options.load_timeout
 
     def write_deadline(self) -> float:
-        return self._clock() + self._options.write_timeout
+        return self._clock() + self._options.store_timeout
 
     # What is there.
 
@@ -277,7 +277,7 @@ class PoolIo:
         says that the batch is large, and not that the pool is away.
         """
         left = deadline - self._clock()
-        if self._closed or left <= 0 or not breaker.admit():
+        if self._closed or left <= 0 or not (ticket := breaker.admit()):
             self._count(**{f"{op}_not_tried": 1})
             return otherwise
         answered = heard_of
@@ -293,13 +293,15 @@ class PoolIo:
             retry_after = float(getattr(error, "retry_after", 0.0) or 0.0)
             return otherwise
         finally:
-            self._settle(op, breaker, answered, retry_after)
+            self._settle(op, breaker, ticket, answered, retry_after)
 
-    def _settle(self, op: str, breaker: Breaker, answered: bool, retry_after: float) -> None:
+    def _settle(
+        self, op: str, breaker: Breaker, ticket: Ticket, answered: bool, retry_after: float
+    ) -> None:
         if answered:
-            if breaker.succeeded():
+            if breaker.succeeded(ticket):
                 logger.info("moonpool: %s: the pool can be used again", op)
-        elif breaker.failed(retry_after):
+        elif breaker.failed(ticket, retry_after):
             logger.warning(
                 "moonpool: %s: the pool cannot be used; these calls miss at once for %.1f s, then "
                 "one is tried, and so on with pauses of up to %.1f s",

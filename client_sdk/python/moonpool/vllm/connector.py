@@ -151,7 +151,7 @@ def layout_of(config: VllmConfig, cache: KVCacheConfig, options: Options) -> Lay
         "kind": "connector",
         "version": vllm_version,
         "device": engine.device_name(),
-        "flavor": options.flavor,
+        "tag": options.tag,
         **engine.model_fields(config, options),
         "dtype": str(dtype).removeprefix("torch."),
         "page_tokens": block_tokens,

@@ -7,14 +7,13 @@ A misspelt option is an error that names the nearest one; nothing is ignored in 
 
 from __future__ import annotations
 
-import difflib
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, get_type_hints
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _options
 
 SAVE_ALL, SAVE_PROMPT = "all", "prompt"
-PATHS = ("auto", "tcp", "shm")
 
 # What is logged when an engine's caches are reset.
 LEFT = ("moonpool: this engine's caches were reset, as they are for other weights: from now on it "
@@ -26,8 +25,9 @@ LEFT = ("moonpool: this engine's caches were reset, as they are for other weight
 class Options:
     """What a user may set. Durations in seconds, sizes in bytes."""
 
-    # Where the masters are: "host:port[,host:port]" or a list. None: $MOONPOOL_MASTER.
-    masters: str | list[str] | None = None
+    # Where the masters are, "host:port" each; given as a list, or separated by commas. None are
+    # given: $MOONPOOL_MASTER.
+    masters: tuple[str, ...] = ()
     # First part of the namespace's name; the rest says model and layout.
     namespace: str = "vllm"
     # Which model this is. Default: vLLM's name of it, which is a path for local models: set it when
@@ -38,7 +38,7 @@ class Options:
     # docs/VLLM.md).
     revision: str = ""
     # Anything else that makes blocks differ and that vLLM's names do not tell (a patched kernel).
-    flavor: str = ""
+    tag: str = ""
     # The tier: vLLM's --cp-kv-cache-interleave-size, with decode context parallelism; 0: not said.
     cp_kv_cache_interleave_size: int = 0
     replicas: int = 1
@@ -56,8 +56,8 @@ class Options:
     # Large jobs are cut into slices of about this size, which run on several threads.
     slice_bytes: int = 32 << 20
     # After an outage lookups miss at once for this long; twice as long after each further one.
-    backoff: float = 1.0
-    max_backoff: float = 30.0
+    pause_first: float = 1.0
+    pause_longest: float = 30.0
     # The connector: "all" full blocks, or those of the "prompt" only.
     save: str = SAVE_ALL
     # The connector: at most this part of the KV cache may be held by stores that are under way.
@@ -78,57 +78,17 @@ class Options:
 
         Raises ValueError: an unknown name, a value of another type, or one that makes no sense.
         """
-        known = [field.name for field in fields(cls)]
-        chosen: dict[str, Any] = {}
-        for name, value in given.items():
-            if name in known:
-                chosen[name] = value
-            else:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
-                raise ValueError(f"moonpool: unknown option {name!r}{hint}")
-        options = cls(**chosen)
+        options = _options.parse(cls, given, "kv_transfer_config")
         options._check()
         return options
 
     def _check(self) -> None:
-        kinds = get_type_hints(type(self))
-        for field in fields(self):
-            _check_type(field.name, getattr(self, field.name), kinds[field.name])
-        if not self.masters and not os.environ.get("MOONPOOL_MASTER"):
-            raise ValueError("moonpool: where is the pool? Set the option masters to host:port, "
-                             "or MOONPOOL_MASTER in the environment")
-        for name in ("timeout", "lookup_timeout", "backoff", "max_backoff", "slice_bytes"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"moonpool: {name} must be above 0, not {getattr(self, name)!r}")
-        for name in ("replicas", "threads", "queue", "tcp_streams"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"moonpool: {name} must be at least 1")
-        for name, words in {"save": (SAVE_ALL, SAVE_PROMPT), "path": PATHS}.items():
-            if getattr(self, name) not in words:
-                raise ValueError(f"moonpool: {name} is one of {', '.join(map(repr, words))}, "
-                                 f"not {getattr(self, name)!r}")
-        if not 0 < self.max_pinned <= 1:
-            raise ValueError("moonpool: max_pinned is a part of the KV cache: above 0, at most 1")
-        for name in ("hold", "cp_kv_cache_interleave_size"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"moonpool: {name} must not be negative")
-
-
-# What a value of each declared type may be, and how people say it.
-_KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
-    int: ((int,), "a whole number"),
-    float: ((int, float), "a number"),
-    bool: ((bool,), "true or false"),
-    str: ((str,), "a string"),
-    str | list[str] | None: ((str, list, tuple, type(None)), "a string or a list of strings"),
-}
-
-
-def _check_type(name: str, value: Any, kind: Any) -> None:
-    types, said = _KINDS[kind]
-    fits = isinstance(value, types) and (kind is bool or not isinstance(value, bool))
-    if isinstance(value, (list, tuple)):
-        fits = fits and all(isinstance(part, str) for part in value)
-    if not fits:
-        raise ValueError(f"moonpool: {name} must be {said}, not {value!r}")
+        _options.check_common(self)
+        _options.above_0(self, "timeout", "lookup_timeout", "slice_bytes")
+        _options.at_least_1(self, "threads", "queue")
+        _options.require(self.save in (SAVE_ALL, SAVE_PROMPT), "save",
+                         f"{SAVE_ALL!r} or {SAVE_PROMPT!r}")
+        _options.require(0 < self.max_pinned <= 1, "max_pinned",
+                         "a part of the KV cache: above 0, at most 1")
+        _options.require(self.cp_kv_cache_interleave_size >= 0, "cp_kv_cache_interleave_size",
+                         "0 or more")

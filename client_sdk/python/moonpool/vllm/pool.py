@@ -24,11 +24,9 @@ from typing import Any
 
 import moonpool
 
-from .._outage import Breaker, QuietLog
+from .._outage import Breaker, QuietLog, Ticket, is_away
 from .options import Options
 
-# The pool cannot be reached, or not in time.
-_OUTAGES = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
 # Another engine wrote the block first, or is about to: nothing to tell anybody.
 _WRITTEN_ELSEWHERE = ("ALREADY_EXISTS", "BEING_WRITTEN", "DUPLICATE_KEY")
 # The kinds of calls, as the log says them, and what comes before all of them.
@@ -75,7 +73,7 @@ class Pool:
         self._options = options
         self._clock = clock
         # One for each kind of call: where a node hangs, lookups work and loads do not.
-        self._breakers = {what: Breaker(clock, options.backoff, options.max_backoff)
+        self._breakers = {what: Breaker(clock, options.pause_first, options.pause_longest)
                           for what in (LOOK_UP, LOAD, STORE, CONNECT)}
         self._quiet = QuietLog(lambda _, line: log(line), clock)
         self._lock = threading.Lock()
@@ -187,7 +185,7 @@ class Pool:
     def _call(self, what: str, limits: Limits, run: Callable[[Any, float], Any]) -> Any:
         """The result of run(client, seconds left), or None when there is none worth having."""
         breaker = self._breakers[what]
-        if self.away() or limits.cut or not breaker.admit():
+        if self.away() or limits.cut or not (ticket := breaker.admit()):
             return None
         with self._lock:
             self._running.append(limits)
@@ -202,27 +200,28 @@ class Pool:
                                         "is slow, and others came first")
                 return None
             result = run(client, left)
-            answered = self._look_at(what, result, limits)
+            answered = self._look_at(what, ticket, result, limits)
             return result
         except Exception as error:  # noqa: BLE001: nothing of the pool may reach the engine
             if not limits.cut:
-                self._note(what, error, breaker if _is_outage(error) else None)
+                self._note(what, error, (breaker, ticket) if _is_outage(error) else None)
             return None
         finally:
             if not answered:
-                breaker.learnt_nothing()  # but for what was noted
+                breaker.learnt_nothing(ticket)  # but for what was noted
             else:
-                self._say_if_back(breaker.succeeded())
+                self._say_if_back(breaker.succeeded(ticket))
             with self._lock:
                 self._running.remove(limits)
 
-    def _look_at(self, what: str, result: Any, limits: Limits) -> bool:
+    def _look_at(self, what: str, ticket: Ticket, result: Any, limits: Limits) -> bool:
         """Notes what is wrong in a call's result; whether it shows that the pool works."""
         errors = [r for r in result if isinstance(r, Exception)] if type(result) is list else []
         # An answer about each object (not there, not what was expected) is one: the pool works.
         outage = bool(errors) and len(errors) == len(result) and any(map(_is_outage, errors))
         for wrong in errors if not limits.cut else ():
-            self._note(what, wrong, self._breakers[what] if outage and _is_outage(wrong) else None)
+            opens = (self._breakers[what], ticket) if outage and _is_outage(wrong) else None
+            self._note(what, wrong, opens)
         return not outage
 
     def _open_client(self, what: str, limits: Limits) -> Any:
@@ -237,15 +236,15 @@ class Pool:
                     return None
             if self._client is not None or self._closed or waited or limits.cut:
                 return self._client
-            if not breaker.admit():
+            if not (ticket := breaker.admit()):
                 return None
             self._connecting = True
         client = None
         try:
             client = self._connect()  # not under the lock, which close() takes
-            self._say_if_back(breaker.succeeded())
+            self._say_if_back(breaker.succeeded(ticket))
         except Exception as error:  # noqa: BLE001: nothing of the pool may reach the engine
-            self._note(what, error, breaker)
+            self._note(what, error, (breaker, ticket))
         with self._connected:
             self._connecting = False
             self._connected.notify_all()
@@ -260,18 +259,23 @@ class Pool:
         if is_back:
             self._quiet.say("back", "moonpool: the pool is back")
 
-    def _note(self, what: str, error: Exception, breaker: Breaker | None) -> None:
-        """Logs an error by its kind, and opens `breaker`: the call's own when all of it failed in
+    def _note(
+        self, what: str, error: Exception, opens: tuple[Breaker, Ticket] | None
+    ) -> None:
+        """Logs an error by its kind, and opens a breaker: the call's own when all of it failed in
         an outage, that of all when there is no client for whatever reason."""
         kind = _kind(error)
-        if self._closed or (kind in ("NOT_FOUND", *_WRITTEN_ELSEWHERE) and breaker is None):
+        if self._closed or (kind in ("NOT_FOUND", *_WRITTEN_ELSEWHERE) and opens is None):
             return
         how_long = ""
-        if breaker is not None:
-            breaker.failed()
+        connecting = False
+        if opens is not None:
+            breaker, ticket = opens
+            breaker.failed(ticket)
+            connecting = breaker is self._breakers[CONNECT]
             how_long = f" for {breaker.seconds_left():.0f} s"
         line = f"moonpool: cannot {what}: {error}"
-        if breaker is self._breakers[CONNECT] or (_is_outage(error) and what != STORE):
+        if connecting or (_is_outage(error) and what != STORE):
             line += f". The engine goes on without the pool{how_long}"
         elif _is_outage(error):
             line += f". Nothing is stored{how_long}; what the pool has is still used"
@@ -289,7 +293,7 @@ def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def _is_outage(error: Exception) -> bool:
     """Whether it tells of the pool, and not of an object or of what was asked."""
-    return _kind(error) in _OUTAGES or not isinstance(error, moonpool.MoonpoolError)
+    return is_away(error) or not isinstance(error, moonpool.MoonpoolError)
 
 
 def _kind(error: Exception) -> str:

@@ -87,7 +87,7 @@ def layout_of(
         "kind": "tier",
         "version": vllm_version,
         "device": engine.device_name(),
-        "flavor": options.flavor,
+        "tag": options.tag,
         **run,
         "dtype": config.model.dtype,
         "page_tokens": _page_tokens(config),
