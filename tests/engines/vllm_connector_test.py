@@ -165,6 +165,13 @@ class ConnectorTest(unittest.TestCase):
         self.assertEqual(made.get_num_new_matched_tokens(request, 0), (0, False))
         self.assertEqual(made.request_finished_all_groups(request, ([],)), (False, None))
 
+    def test_a_lookup_that_raises_is_a_miss(self) -> None:
+        made = self.make()
+        with mock.patch.object(made._planner, "matched", side_effect=TypeError("a bug")), \
+                self.assertLogs("vllm.moonpool", "ERROR") as logged:
+            self.assertEqual(made.get_num_new_matched_tokens(SimpleNamespace(), 0), (0, False))
+        self.assertIn("a bug", logged.output[0])
+
     def test_a_reset_for_other_weights_works_and_ends_all_sharing(self) -> None:
         made = self.make()
         pool = BlockPool(num_gpu_blocks=8, enable_caching=True, hash_block_size=BLOCK_TOKENS)

@@ -28,13 +28,13 @@ import pool as harness  # noqa: E402
 
 try:
     from moonpool.vllm import tier as vllm_tier
-    from transformers import PretrainedConfig
     from vllm.utils.hashing import get_hash_fn_by_name
     from vllm.v1.core import kv_cache_utils
     from vllm.v1.kv_offload import config as vllm_config
     from vllm.v1.kv_offload.base import LookupResult, ReqContext, ScheduleEndContext
     from vllm.v1.kv_offload.tiering.base import TransferJob
     from vllm.v1.kv_offload.tiering.factory import SecondaryTierFactory
+    from vllm_fixture import config_of, model_folder
 except ImportError:
     vllm_tier = None
 
@@ -244,10 +244,7 @@ class MoonpoolTierTest(PoolCase):
         with self.assertLogs("vllm.moonpool", "ERROR") as logged:
             made.on_new_request(ReqContext("r"))
         self.assertIn("sha256_cbor", logged.output[0])
-        made.submit_store(self.job(1, [key_of(1)], [0], False))
-        made._core.drain()
-        self.assertEqual([r.job_id for r in made.get_finished_jobs()], [1])
-        self.assertIs(made.lookup(key_of(1), ReqContext("r")), LookupResult.MISS)
+        self.assert_off(made)
 
     def test_a_reset_for_other_weights_ends_all_sharing(self) -> None:
         from moonpool.vllm.plugin import register
@@ -263,7 +260,8 @@ class MoonpoolTierTest(PoolCase):
             self.assertIs(self.look(made, key_of(1)),
                           LookupResult.HIT if fixed else LookupResult.MISS)
         made.submit_store(self.job(2, [key_of(2)], [0], False))
-        self.assertEqual([r.transfer_bytes for r in made.get_finished_jobs()], [0])
+        self.assertEqual([(r.success, r.transfer_bytes) for r in made.get_finished_jobs()],
+                         [(False, 0)])
 
     def test_weights_that_nobody_tells_must_be_named(self) -> None:
         from moonpool.vllm.plugin import register
@@ -271,22 +269,87 @@ class MoonpoolTierTest(PoolCase):
         for unnamed in ({"model": ""}, {"revision": ""}):
             with self.assertRaisesRegex(ValueError, '"model" and "revision"'):
                 self.make(rows_of(), **unnamed)
-        model = SimpleNamespace(
-            hf_config=PretrainedConfig(), hf_text_config=PretrainedConfig(), revision="7",
-            dtype="bfloat16", quantization=None, max_model_len=4096)
-        told = SimpleNamespace(model_config=model, cache_config=SimpleNamespace(
-            prefix_caching_hash_algo="sha256_cbor"))
+        with model_folder() as folder:
+            told = config_of(folder)
+            with mock.patch.object(vllm_tier, "get_current_vllm_config_or_none", lambda: told):
+                made = self.make(rows_of(), model="", revision="")
+        layout = vllm_tier.layout_of(made._spec, made._options, ROW_BYTES, made._run)
+        self.assertEqual((layout.fields["model"], layout.fields["max_model_len"]), (folder, 512))
 
-        def namespace() -> str:
-            made = self.make(rows_of(), revision="")
-            return vllm_tier.layout_of(made._spec, made._options, ROW_BYTES, made._model).digest
+    def test_what_vllm_does_not_tell_is_named_with_the_way_out(self) -> None:
+        from moonpool.vllm.plugin import register
+        register()
+        with self.assertRaises(ValueError) as raised:
+            self.make(rows_of(), revision="")
+        manual = Path(__file__).resolve().parents[2] / "docs" / "VLLM.md"
+        for option in vllm_tier.UNTOLD:
+            self.assertIn(option, str(raised.exception))
+            self.assertIn(f"`{option}`", manual.read_text())
 
-        with mock.patch.object(vllm_tier, "get_current_vllm_config_or_none", lambda: told):
-            names = {namespace()}
-            for name, value in {"revision": "8", "max_model_len": 1, "quantization": "fp8"}.items():
-                with mock.patch.object(model, name, value):
-                    names.add(namespace())
-        self.assertEqual(len(names), 4)
+    def test_an_algorithm_that_nobody_knows_turns_the_tier_off(self) -> None:
+        from moonpool.vllm.plugin import register
+        register()
+        kv_cache_utils.NONE_HASH = b"of a later vLLM"
+        made = self.make(rows_of(), enable_kv_events=True)
+        with self.assertLogs("vllm.moonpool", "ERROR") as logged:
+            made.on_new_request(ReqContext("r"))
+            made.on_new_request(ReqContext("s"))
+        self.assertEqual(len(logged.output), 1)
+        self.assertIn("an unknown algorithm", logged.output[0])
+        self.assert_off(made)
+
+    def assert_off(self, made: Any) -> None:
+        """Nothing is found, and every job ends, without success and without an event."""
+        self.assertIs(made.lookup(key_of(1), ReqContext("r")), LookupResult.MISS)
+        made.submit_store(self.job(11, [key_of(1), key_of(2)], [0, 1], False))
+        made.submit_load(self.job(12, [key_of(1)], [0], True))
+        self.assertEqual([(r.job_id, r.success, r.transfer_bytes)
+                          for r in made.get_finished_jobs()], [(11, False, 0), (12, False, 0)])
+        self.assertEqual((made.has_pending_work(), list(made.take_events())), (False, []))
+
+    def test_no_exception_reaches_the_scheduler(self) -> None:
+        from moonpool.vllm.plugin import register
+        register()
+
+        def fail(*_: Any) -> Any:
+            raise TypeError("a bug")
+
+        calls: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+            "lookup": (LookupResult.MISS, lambda made: made.lookup(key_of(1), ReqContext("r"))),
+            "end_step": (None, lambda made: made.on_schedule_end(ScheduleEndContext((), ()))),
+            "forget": (None, lambda made: made.on_request_finished(ReqContext("r"))),
+            "finished": ((), lambda made: made.get_finished_jobs()),
+            "load": (None, lambda made: made.submit_load(self.job(1, [key_of(1)], [0], True))),
+            "store": (None, lambda made: made.submit_store(self.job(1, [key_of(1)], [0], False))),
+        }
+        for name, (instead, call) in calls.items():
+            made = self.make(rows_of())
+            with self.subTest(name), self.assertLogs("vllm.moonpool", "ERROR") as logged:
+                with mock.patch.object(made._core, name, fail):
+                    self.assertEqual(call(made), instead)
+                self.assertIn("a bug", logged.output[0])
+                if name in ("load", "store"):
+                    self.assertEqual([(r.job_id, r.success) for r in made.get_finished_jobs()],
+                                     [(1, False)])
+                self.assert_off(made)
+        made = self.make(rows_of())
+        with mock.patch.object(made, "_check_hashes", fail), self.assertLogs("vllm.moonpool"):
+            made.on_new_request(ReqContext("r"))
+        self.assert_off(made)
+
+    def test_only_what_is_in_the_pool_is_announced(self) -> None:
+        from moonpool.vllm.plugin import register
+        register()
+        made = self.make(rows_of(), enable_kv_events=True)
+        made.on_new_request(ReqContext("r"))
+        keys = [key_of(n) for n in range(3)]
+        outcomes = [[True, False, False], [False] * 3]
+        with mock.patch.object(made._core._pool, "store", lambda *_: outcomes.pop(0)):
+            for number in (1, 2):
+                made.submit_store(self.job(number, keys, [0, 1, 2], False))
+                made._core.drain()
+                self.assertEqual([r.success for r in made.get_finished_jobs()], [False])
+        self.assertEqual([list(event.keys) for event in made.take_events()], [keys[:1]])
 
     def test_a_misspelt_option_is_an_error_at_start(self) -> None:
         from moonpool.vllm.plugin import register

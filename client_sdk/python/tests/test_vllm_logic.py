@@ -30,7 +30,7 @@ class OptionsTest(unittest.TestCase):
 
     def test_senseless_values_are_refused(self) -> None:
         for wrong in ({"threads": 0}, {"timeout": 0}, {"save": "some"}, {"max_pinned": 2},
-                      {"path": "foo"}):
+                      {"path": "foo"}, {"hold": -1}, {"cp_kv_cache_interleave_size": -1}):
             with self.assertRaisesRegex(ValueError, next(iter(wrong))):
                 Options.parse({"masters": "a:1", **wrong})
 
@@ -73,6 +73,8 @@ class LayoutTest(unittest.TestCase):
         layout.check_hashes("xxhash", root_known=False, allow_private=True)
         with self.assertRaisesRegex(layout.PrivateHashes, "prefix-caching-hash-algo sha256_cbor"):
             layout.check_hashes("sha256", root_known=True, allow_private=False)
+        with self.assertRaisesRegex(layout.PrivateHashes, "md5 is none that is known here"):
+            layout.check_hashes("md5", root_known=False, allow_private=False)
         with self.assertRaisesRegex(layout.PrivateHashes, "PYTHONHASHSEED"):
             layout.check_hashes("xxhash_cbor", root_known=False, allow_private=False)
 

@@ -1,4 +1,4 @@
-"""How moonpool.vllm moves blocks and asks for them, without vLLM and without a pool."""
+"""The pool as moonpool.vllm sees it, and its threads, without vLLM and without a pool."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import moonpool
 from fake_client import FakePool
 from moonpool.vllm.lookups import ExistsTable, MatchTable
-from moonpool.vllm.pool import Limits, Pool
-from moonpool.vllm.transfers import Transfers, cut
+from moonpool.vllm.pool import LOAD, LOOK_UP, STORE, Limits, Pool
+from moonpool.vllm.transfers import Transfers
 from moonpool.vllm.workers import Workers
 from vllm_bench import DOWN, OPTIONS, AtOnce, Bench
 
@@ -120,7 +120,7 @@ class PoolTest(unittest.TestCase):
         bench = Bench()
         bench.fake.down = DOWN
         self.assertEqual(bench.pool.exists(["a", "b"]), [False, False])
-        self.assertTrue(bench.pool.away)
+        self.assertTrue(bench.pool.away() and bench.pool.away(STORE))
         self.assertEqual(bench.pool.match(["a"]), 0)
         self.assertEqual(bench.pool.load(["a"], [bytearray(1)], [1]), [False])
         self.assertEqual(bench.fake.connects, 1)
@@ -138,7 +138,7 @@ class PoolTest(unittest.TestCase):
         into = bytearray(1)
         self.assertEqual(bench.pool.load(["a", "b"], [bytearray(1), into], [1, 1]), [False, True])
         self.assertEqual(bytes(into), b"y")
-        self.assertFalse(bench.pool.away)
+        self.assertFalse(bench.pool.away(LOOK_UP, LOAD, STORE))
         self.assertEqual(bench.lines, [])
 
     def test_a_foreign_object_is_no_outage(self) -> None:
@@ -146,7 +146,7 @@ class PoolTest(unittest.TestCase):
         bench.fake.wrong["a"] = moonpool.InvalidArgument(
             "too long", code="INVALID_ARGUMENT", reason="BUFFER_TOO_SHORT")
         self.assertEqual(bench.pool.load(["a"], [bytearray(1)], [1]), [False])
-        self.assertFalse(bench.pool.away)
+        self.assertFalse(bench.pool.away(LOOK_UP, LOAD, STORE))
         self.assertIn("too long", bench.lines[0])
 
     def test_a_refused_connect_is_not_tried_all_the_time(self) -> None:
@@ -154,13 +154,13 @@ class PoolTest(unittest.TestCase):
         refused = moonpool.FailedPrecondition("another layout", code="FAILED_PRECONDITION")
         bench.fake.down = refused
         self.assertEqual(bench.pool.exists(["a"]), [False])
-        self.assertTrue(bench.pool.away)
+        self.assertTrue(bench.pool.away(LOOK_UP))
         bench.now += OPTIONS.pause_first
         bench.fake.down = None
         self.assertEqual(bench.pool.exists(["a"]), [False])
         bench.fake.down = refused  # a call that is refused is cheap, and says nothing of others
         self.assertEqual(bench.pool.exists(["a"]), [False])
-        self.assertFalse(bench.pool.away)
+        self.assertFalse(bench.pool.away(LOOK_UP, LOAD, STORE))
 
     def test_misses_end_an_outage(self) -> None:
         bench = Bench()
@@ -173,6 +173,7 @@ class PoolTest(unittest.TestCase):
 
     def test_a_probe_that_came_too_late_leaves_its_place_to_the_next_call(self) -> None:
         bench = Bench()
+        bench.pool.exists(["a"])
         bench.fake.down = DOWN
         bench.pool.exists(["a"])
         bench.fake.down = None
@@ -190,9 +191,56 @@ class PoolTest(unittest.TestCase):
             self.assertEqual(bench.pool.load(["a"], [bytearray(1)], [1]), [False])
             bench.fake.down = None
             bench.now += pause - 0.5
-            self.assertTrue(bench.pool.away)
+            self.assertTrue(bench.pool.away(LOOK_UP, LOAD))
+            self.assertFalse(bench.pool.away(LOOK_UP))
             bench.now += 0.5
-            self.assertFalse(bench.pool.away)
+            self.assertFalse(bench.pool.away(LOOK_UP, LOAD))
+
+    def test_stores_that_fail_do_not_keep_the_engine_from_what_is_there(self) -> None:
+        bench = Bench()
+        bench.fake.objects["a"] = b"x"
+        self.assertEqual(bench.pool.exists(["a"]), [True])
+        transfers = Transfers(bench.pool, AtOnce(), slice_bytes=1)
+        bench.fake.down = DOWN
+        transfers.store(1, ["b"], [b"y"], [""], [1])
+        self.assertIn("cannot store: UNAVAILABLE", bench.lines[0])
+        self.assertIn("Nothing is stored for 1 s", bench.lines[0])
+        bench.fake.down = None
+        singles = ExistsTable(bench.pool, AtOnce(), str)
+        self.assertIsNone(singles.ask("a", "r"), "it is worth asking")
+        self.assertIsNone(MatchTable(bench.pool, AtOnce()).ask("r", 0, lambda: [["a"]]))
+        singles.flush()
+        self.assertTrue(singles.ask("a", "r"))
+        transfers.load(2, ["a"], [bytearray(1)], [1])
+        transfers.store(3, ["b"], [b"y"], [""], [1])
+        self.assertEqual([(done.tag, done.ok) for done in transfers.finished()],
+                         [(1, [False]), (2, [True]), (3, [False])])
+        self.assertEqual(bench.fake.calls, ["exists", "put", "match", "exists", "get"])
+        bench.now += OPTIONS.pause_first
+        transfers.store(4, ["b"], [b"y"], [""], [1])
+        self.assertEqual([done.ok for done in transfers.finished()], [[True]])
+
+    def test_a_hit_that_cannot_be_loaded_is_none(self) -> None:
+        bench = Bench()
+        bench.fake.objects["a"] = b"x"
+        bench.pool.exists(["a"])
+        bench.fake.down = DOWN
+        bench.pool.load(["a"], [bytearray(1)], [1])
+        bench.fake.down = None
+        self.assertIs(ExistsTable(bench.pool, AtOnce(), str).ask("a", "r"), False)
+        self.assertEqual(MatchTable(bench.pool, AtOnce()).ask("r", 0, self.fail), 0)
+        self.assertEqual(bench.pool.store(["b"], [b"y"], [""]), [True])
+
+    def test_what_another_engine_is_writing_is_not_there_yet(self) -> None:
+        bench = Bench()
+        client = bench.fake.connect()
+        client.put_many = lambda *_, **how: [
+            True, False, moonpool.AlreadyExists("x", code="ALREADY_EXISTS"),
+            moonpool.Aborted("x", code="ABORTED", reason="BEING_WRITTEN")]
+        bench.pool._connect = lambda: client
+        self.assertEqual(bench.pool.store(["a"] * 4, [b""] * 4, [""] * 4),
+                         [True, True, True, False])
+        self.assertEqual(bench.lines, [])
 
     def test_an_object_of_another_size_is_not_taken(self) -> None:
         bench = Bench()
@@ -250,6 +298,19 @@ class PoolTest(unittest.TestCase):
         self.assertEqual(bench.fake.calls, ["close"], "the client that came too late is closed")
         self.assertEqual((bench.fake.connects, bench.lines), (1, []))
 
+    def test_a_client_that_cannot_be_closed_is_logged(self) -> None:
+        bench = Bench()
+        client = bench.fake.connect()
+
+        def fail() -> None:
+            raise DOWN
+
+        client.close = fail
+        bench.pool._connect = lambda: client
+        bench.pool.exists(["a"])
+        bench.pool.close()
+        self.assertEqual(bench.lines, ["moonpool: cannot close the client: UNAVAILABLE: no master"])
+
     def test_after_close_everything_misses(self) -> None:
         bench = Bench()
         bench.pool.exists(["a"])
@@ -257,142 +318,3 @@ class PoolTest(unittest.TestCase):
         bench.pool.close()
         self.assertEqual(bench.pool.exists(["a"]), [False])
         self.assertEqual(bench.fake.calls, ["exists", "close"])
-
-
-class TransfersTest(unittest.TestCase):
-    def test_ranges_cover_all_and_respect_the_size(self) -> None:
-        self.assertEqual(cut([4, 4, 4, 20, 1], 8), [(0, 2), (2, 3), (3, 4), (4, 5)])
-        self.assertEqual(cut([], 8), [])
-
-    def test_a_job_ends_once_with_the_parts_that_worked(self) -> None:
-        bench = Bench()
-        bench.fake.objects |= {"a": b"1", "c": b"3"}
-        transfers = Transfers(bench.pool, AtOnce(), slice_bytes=1)
-        targets = [bytearray(1) for _ in range(3)]
-        transfers.load("job", ["a", "b", "c"], targets, [1, 1, 1])
-        (done,) = transfers.finished()
-        self.assertEqual((done.tag, done.ok, done.moved_bytes), ("job", [True, False, True], 2))
-        self.assertEqual((transfers.finished(), transfers.running), ([], 0))
-
-    def test_empty_jobs_and_jobs_of_a_pool_that_is_away_end_at_once(self) -> None:
-        bench = Bench()
-        bench.fake.down = DOWN
-        bench.pool.exists(["a"])
-        workers = AtOnce(by_hand=True)
-        transfers = Transfers(bench.pool, workers, slice_bytes=1)
-        transfers.store(1, ["a"], [b"1"], [""], [1])
-        transfers.store(2, [], [], [], [])
-        self.assertEqual([(d.tag, d.ok) for d in transfers.finished()], [(1, [False]), (2, [])])
-        self.assertEqual(workers.tasks, [])
-
-    def test_a_job_has_its_time_from_submission_on(self) -> None:
-        bench, workers = Bench(), AtOnce(by_hand=True)
-        count, each = 40, OPTIONS.timeout / 20
-
-        def during() -> None:
-            bench.now += each
-
-        bench.fake.during = during
-        transfers = Transfers(bench.pool, workers, slice_bytes=1)
-        transfers.store("slow", [str(n) for n in range(count)], [b"x"] * count, [""] * count,
-                        [1] * count)
-        bench.now += each  # until a thread has time
-        workers.run()
-        (done,) = transfers.finished()
-        self.assertEqual(done.ok, [True] * 19 + [False] * 21)
-        self.assertEqual(bench.fake.timeouts[0::18], [OPTIONS.timeout - each, each])
-        self.assertIn("in time", bench.lines[0])
-        self.assertEqual(done.seconds, OPTIONS.timeout)
-
-    def test_lookups_have_their_time_from_the_question_on(self) -> None:
-        bench, workers = Bench(), AtOnce(by_hand=True)
-        chains, singles = MatchTable(bench.pool, workers), ExistsTable(bench.pool, workers, str)
-        chains.ask("r", 0, lambda: [["a"]])
-        singles.ask("a", "r")
-        singles.flush()
-        bench.now += OPTIONS.lookup_timeout
-        workers.run()
-        self.assertEqual((chains.ask("r", 0, self.fail), singles.ask("a", "r")), (0, False))
-        self.assertEqual(bench.fake.calls, [])
-
-    def test_what_is_cut_off_begins_no_slice_and_is_no_outage(self) -> None:
-        bench, workers = Bench(), AtOnce(by_hand=True)
-        transfers = Transfers(bench.pool, workers, slice_bytes=1)
-
-        def during() -> None:
-            transfers.cut_off()
-            raise moonpool.Cancelled("cut off", code="CANCELLED")
-
-        bench.fake.during = during
-        transfers.store(1, ["a", "b", "c"], [b"1"] * 3, [""] * 3, [1] * 3)
-        workers.run()
-        transfers.drain()
-        self.assertEqual([d.ok for d in transfers.finished()], [[False] * 3])
-        self.assertEqual((bench.fake.calls, bench.lines, bench.pool.away), (["put"], [], False))
-
-    def test_drain_waits_for_threads(self) -> None:
-        bench = Bench()
-        bench.fake.gate.clear()
-        transfers = Transfers(bench.pool, Workers("test", 2, 8), slice_bytes=1)
-        transfers.store(1, ["a", "b"], [b"1", b"2"], ["", "a"], [1, 1])
-        self.assertEqual((transfers.finished(), transfers.running), ([], 1))
-        bench.fake.gate.set()
-        transfers.drain()
-        self.assertEqual([d.ok for d in transfers.finished()], [[True, True]])
-        transfers.close()
-
-
-class LookupsTest(unittest.TestCase):
-    def test_questions_of_a_step_are_one_call(self) -> None:
-        bench = Bench()
-        bench.fake.objects["k1"] = b""
-        table = ExistsTable(bench.pool, AtOnce(), lambda key: f"k{key}")
-        self.assertEqual([table.ask(n, "r") for n in (1, 2, 1)], [None, None, None])
-        table.flush()
-        self.assertEqual([table.ask(n, "r") for n in (1, 2)], [True, False])
-        table.flush()
-        self.assertEqual(bench.fake.calls, ["exists"])
-
-    def test_answers_last_as_long_as_somebody_wants_them(self) -> None:
-        bench = Bench()
-        table = ExistsTable(bench.pool, AtOnce(), str)
-        table.ask("a", "r1"), table.ask("a", "r2")
-        table.flush()
-        table.forget("r1")
-        bench.fake.objects["a"] = b""
-        self.assertIs(table.ask("a", "r2"), False)
-        table.forget("r2")
-        self.assertIsNone(table.ask("a", "r3"))
-        table.flush()
-        self.assertIs(table.ask("a", "r3"), True)
-        table.correct(["a", "unknown"], False)
-        self.assertIs(table.ask("a", "r3"), False)
-
-    def test_a_request_that_ends_while_asking_leaves_nothing(self) -> None:
-        bench = Bench()
-        workers = AtOnce(by_hand=True)
-        table = ExistsTable(bench.pool, workers, str)
-        table.ask("a", "r1")
-        table.flush()
-        table.forget("r1")
-        workers.run()
-        self.assertIsNone(table.ask("a", "r2"))
-
-    def test_the_shortest_chain_of_all_ranks_counts(self) -> None:
-        bench = Bench()
-        bench.fake.objects |= dict.fromkeys(("x1", "x2", "x3", "y1", "y2"), b"")
-        table = MatchTable(bench.pool, AtOnce())
-        chains = [["x1", "x2", "x3"], ["y1", "y2", "y3"]]
-        self.assertIsNone(table.ask("r", 4, lambda: chains))
-        self.assertEqual(table.ask("r", 4, self.fail), 2)
-        self.assertEqual(table.ask("r", 5, self.fail), 1)
-        self.assertEqual(table.ask("r", 9, self.fail), 0)
-        table.forget("r")
-        self.assertIsNone(table.ask("r", 4, lambda: chains))
-
-    def test_a_pool_that_is_away_answers_at_once(self) -> None:
-        bench = Bench()
-        bench.fake.down = DOWN
-        bench.pool.match(["a"])
-        self.assertEqual(MatchTable(bench.pool, AtOnce()).ask("r", 0, self.fail), 0)
-        self.assertIs(ExistsTable(bench.pool, AtOnce(), str).ask("a", "r"), False)

@@ -152,16 +152,15 @@ def layout_of(config: VllmConfig, cache: KVCacheConfig, options: Options) -> Lay
         "version": vllm_version,
         "device": engine.device_name(),
         "tag": options.tag,
-        "model": options.model or model.model,
-        **engine.model_fields(config),
-        **({"revision": options.revision} if options.revision else {}),
+        **engine.model_fields(config, options),
         "dtype": str(dtype).removeprefix("torch."),
-        "block_tokens": block_tokens,
+        "page_tokens": block_tokens,
         "hash_tokens": hash_tokens,
         "layout": cache.kv_cache_layout,
-        # The scheduler does not know the layers of the last stage, to which a draft's belong.
-        "layers": (cache.kv_cache_groups[0].layer_names if stages == 1
-                   else engine.draft_name(config)),
+        # Class, types, quantization and sizes of a layer; the settings stand for its neighbours.
+        "spec": cache.kv_cache_groups[0].kv_cache_spec,
+        # The scheduler does not know the layers of later stages; the configuration stands for them.
+        "layers": cache.kv_cache_groups[0].layer_names if stages == 1 else "",
         "replicas_of_shard": cache.kv_tp_replicas,
         "hashes": engine.root_name(kept.prefix_caching_hash_algo),
         **engine.parallel_fields(config.parallel_config),
@@ -241,7 +240,11 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
     def get_num_new_matched_tokens(
         self, request: Request, num_computed_tokens: int
     ) -> tuple[int | None, bool]:
-        return self._planner.matched(request, num_computed_tokens)
+        try:
+            return self._planner.matched(request, num_computed_tokens)
+        except Exception:  # noqa: BLE001: what cannot be asked is a miss
+            engine.logger.exception("moonpool: a lookup failed; please report this")
+            return 0, False
 
     def update_state_after_alloc(
         self, request: Request, blocks: KVCacheBlocks, num_external_tokens: int

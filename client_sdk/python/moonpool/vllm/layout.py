@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 # Algorithms whose input is serialized in a way that other processes repeat bit for bit.
 PORTABLE_ALGORITHMS = ("sha256_cbor", "xxhash_cbor")
+_PRIVATE_ALGORITHMS = ("sha256", "xxhash")
 _MODEL_CHARS = 40  # of the model's name in the namespace's: for people, the digest tells them apart
 
 
@@ -48,7 +49,7 @@ class Layout:
     def fingerprint_fields(self) -> dict[str, object]:
         """What the master keeps beside the name, which has room for 254 bytes with it."""
         short: dict[str, object] = {"engine": "vllm", "layout": self.digest}
-        for name in ("dtype", "block_tokens"):
+        for name in ("dtype", "page_tokens"):
             if name in self.fields:
                 short[name] = self.fields[name]
         return short
@@ -98,11 +99,13 @@ def check_hashes(algorithm: str, *, root_known: bool, allow_private: bool) -> No
     if allow_private:
         return
     if algorithm not in PORTABLE_ALGORITHMS:
+        what = ("hashes Python's own serialization, which differs from process to process"
+                if algorithm in _PRIVATE_ALGORITHMS else "is none that is known here")
         raise PrivateHashes(
-            f"moonpool: --prefix-caching-hash-algo {algorithm} hashes Python's own serialization, "
-            "which differs from process to process, so no engine would find another's blocks. "
-            "Start vLLM with --prefix-caching-hash-algo sha256_cbor, or, if only this one process "
-            "will ever use its blocks, set the option allow_private_hashes to true."
+            f"moonpool: --prefix-caching-hash-algo {algorithm} {what}, so no engine would find "
+            "another's blocks. Start vLLM with --prefix-caching-hash-algo sha256_cbor, or, if only "
+            "this one process will ever use its blocks, set the option allow_private_hashes to "
+            "true."
         )
     if not root_known:
         raise PrivateHashes(

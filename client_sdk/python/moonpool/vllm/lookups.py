@@ -2,7 +2,8 @@
 
 Both tables belong to one thread (the scheduler's), which they never block: a question that is new,
 or under way, has the answer None ("ask again"). Answers are kept until the request that asked is
-forgotten. While the pool is away the answer is "no" at once.
+forgotten. While the pool is away the answer is "no" at once, also when only loads are in vain: what
+cannot be loaded is not worth finding.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .pool import Pool
+from .pool import LOAD, LOOK_UP, Pool
 from .workers import Workers
 
 
@@ -45,7 +46,7 @@ class ExistsTable:
         self._take_answers()
         entry = self._keys.get(key)
         if entry is None:
-            if self._pool.away:
+            if self._pool.away(LOOK_UP, LOAD):
                 return False
             entry = self._keys[key] = _Key()
             self._new.append(key)
@@ -120,7 +121,7 @@ class MatchTable:
         known = self._known.get(request)
         if known is not None and known[0] <= first:
             return None if known[1] is None else max(0, known[0] + known[1] - first)
-        if self._pool.away:
+        if self._pool.away(LOOK_UP, LOAD):
             return 0
         chains = make_chains()
         self._known[request] = (first, None)

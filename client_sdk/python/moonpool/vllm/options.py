@@ -33,11 +33,14 @@ class Options:
     # Which model this is. Default: vLLM's name of it, which is a path for local models: set it when
     # the same model lies in different folders, or different models in one.
     model: str = ""
-    # Which weights. Default: vLLM's commit or revision of them. The tier is mostly not told: there
-    # it must be set, and says as well how the model is run (see docs/VLLM.md).
+    # Which weights. Default: vLLM's commit or revision of them, or what lies in the model's folder.
+    # The tier is mostly not told: there it must be set, and says as well how the model is run (see
+    # docs/VLLM.md).
     revision: str = ""
     # Anything else that makes blocks differ and that vLLM's names do not tell (a patched kernel).
     tag: str = ""
+    # The tier: vLLM's --cp-kv-cache-interleave-size, with decode context parallelism; 0: not said.
+    cp_kv_cache_interleave_size: int = 0
     replicas: int = 1
     # Of a load or a store, with the time that it waits for a thread. A load that takes longer
     # fails, and the engine computes the blocks.
@@ -87,3 +90,5 @@ class Options:
                          f"{SAVE_ALL!r} or {SAVE_PROMPT!r}")
         _options.require(0 < self.max_pinned <= 1, "max_pinned",
                          "a part of the KV cache: above 0, at most 1")
+        _options.require(self.cp_kv_cache_interleave_size >= 0, "cp_kv_cache_interleave_size",
+                         "0 or more")

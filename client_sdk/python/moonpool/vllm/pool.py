@@ -4,13 +4,15 @@
     found = pool.exists(["g0/3f0a", "g0/77c1"])       # [True, False]; all False when it is away
 
 What cannot be had is a miss; what cannot be stored is not stored. The reason goes to the log, one
-line per kind and half minute. After an outage nothing is tried for a while (see `Breaker`).
+line per kind and half minute. After an outage nothing is tried for a while (see `Breaker`): calls
+of the kind that failed, or, when there is no client, any. A node that takes no stores does not keep
+engines from what it has.
 
 A call may take as long as its `Limits` say, which begin when the work is handed over: what has
 waited for a thread has that much less time.
 
 Threads: all methods may be called from several threads; they block up to their limits, so call them
-from worker threads only. `away` and limits() are cheap and may be used anywhere.
+from worker threads only. away() and limits() are cheap and may be used anywhere.
 """
 
 from __future__ import annotations
@@ -25,8 +27,10 @@ import moonpool
 from .._outage import Breaker, QuietLog, Ticket, is_away
 from .options import Options
 
-# Another engine wrote the block first, or is about to have done so: as good as stored.
+# Another engine wrote the block first, or is about to: nothing to tell anybody.
 _WRITTEN_ELSEWHERE = ("ALREADY_EXISTS", "BEING_WRITTEN", "DUPLICATE_KEY")
+# The kinds of calls, as the log says them, and what comes before all of them.
+LOOK_UP, LOAD, STORE, CONNECT = "look up", "load", "store", "connect"
 
 _MAX_KEYS = 8192  # of one call; the pool takes 16384
 
@@ -70,7 +74,7 @@ class Pool:
         self._clock = clock
         # One for each kind of call: where a node hangs, lookups work and loads do not.
         self._breakers = {what: Breaker(clock, options.pause_first, options.pause_longest)
-                          for what in ("look up", "load", "store")}
+                          for what in (LOOK_UP, LOAD, STORE, CONNECT)}
         self._quiet = QuietLog(lambda _, line: log(line), clock)
         self._lock = threading.Lock()
         self._connected = threading.Condition(self._lock)  # or failed to
@@ -79,10 +83,9 @@ class Pool:
         self._closed = False
         self._running: list[Limits] = []  # of the calls under way; several calls may share one
 
-    @property
-    def away(self) -> bool:
-        """True while calls would be in vain: they fail at once then, and need not be made."""
-        return self._closed or any(breaker.is_pausing for breaker in self._breakers.values())
+    def away(self, *kinds: str) -> bool:
+        """True while a call of one of these kinds would be in vain, and need not be made."""
+        return self._closed or any(self._breakers[what].is_pausing for what in (CONNECT, *kinds))
 
     def now(self) -> float:
         """The clock that limits are on, in seconds."""
@@ -102,7 +105,7 @@ class Pool:
             def run(client: Any, left: float, part: Sequence[str] = part) -> Any:
                 return client.exists_many(part, timeout=left, cancel=within.source)
 
-            results = self._call("look up", within, run)
+            results = self._call(LOOK_UP, within, run)
             found += [r is True for r in results] if results else [False] * len(part)
         return found
 
@@ -116,7 +119,7 @@ class Pool:
                 return client.match_prefix(part, hold=self._options.hold, timeout=left,
                                            cancel=within.source)
 
-            result = self._call("look up", within, run)
+            result = self._call(LOOK_UP, within, run)
             matched += result.matched if result else 0
             if result is None or result.matched < len(part):
                 break
@@ -134,7 +137,7 @@ class Pool:
         A target whose entry is False may hold anything.
         """
         within = limits or self.limits()
-        results = self._call("load", within, lambda client, left: client.get_into_many(
+        results = self._call(LOAD, within, lambda client, left: client.get_into_many(
             keys, targets, timeout=left, cancel=within.source))
         if not results:
             return [False] * len(keys)
@@ -152,14 +155,17 @@ class Pool:
         parents: Sequence[str],
         limits: Limits | None = None,
     ) -> list[bool]:
-        """Stores what is not there yet; True where the object is in the pool, or will be."""
+        """Stores what is not there yet; True where the object is in the pool by now.
+
+        False where another engine is writing it: that may still fail.
+        """
         within = limits or self.limits()
-        results = self._call("store", within, lambda client, left: client.put_many(
+        results = self._call(STORE, within, lambda client, left: client.put_many(
             keys, values, parents=parents, replicas=self._options.replicas, min_replicas=1,
             wait_for_space=False, timeout=left, cancel=within.source))
         if not results:
             return [False] * len(keys)
-        return [not isinstance(r, Exception) or _kind(r) in _WRITTEN_ELSEWHERE for r in results]
+        return [not isinstance(r, Exception) or _kind(r) == "ALREADY_EXISTS" for r in results]
 
     def close(self) -> None:
         """Ends running calls and closes the client. Idempotent; later calls are misses."""
@@ -171,18 +177,21 @@ class Pool:
         for limits in running:
             limits.cut_off()
         if client is not None:
-            client.close()
+            try:
+                client.close()
+            except Exception as error:  # noqa: BLE001: nothing of the pool may reach the engine
+                self._quiet.say("close", f"moonpool: cannot close the client: {error}")
 
     def _call(self, what: str, limits: Limits, run: Callable[[Any, float], Any]) -> Any:
         """The result of run(client, seconds left), or None when there is none worth having."""
         breaker = self._breakers[what]
-        if self.away or limits.cut or not (ticket := breaker.admit()):
+        if self.away() or limits.cut or not (ticket := breaker.admit()):
             return None
         with self._lock:
             self._running.append(limits)
         answered = False
         try:
-            client = self._open_client(what, ticket, limits)
+            client = self._open_client(what, limits)
             if client is None:
                 return None
             left = limits.until - self._clock()
@@ -195,13 +204,13 @@ class Pool:
             return result
         except Exception as error:  # noqa: BLE001: nothing of the pool may reach the engine
             if not limits.cut:
-                self._note(what, ticket, error, whole=True)
+                self._note(what, error, (breaker, ticket) if _is_outage(error) else None)
             return None
         finally:
             if not answered:
                 breaker.learnt_nothing(ticket)  # but for what was noted
-            elif breaker.succeeded(ticket):
-                self._quiet.say("back", "moonpool: the pool is back")
+            else:
+                self._say_if_back(breaker.succeeded(ticket))
             with self._lock:
                 self._running.remove(limits)
 
@@ -211,12 +220,14 @@ class Pool:
         # An answer about each object (not there, not what was expected) is one: the pool works.
         outage = bool(errors) and len(errors) == len(result) and any(map(_is_outage, errors))
         for wrong in errors if not limits.cut else ():
-            self._note(what, ticket, wrong, whole=outage)
+            opens = (self._breakers[what], ticket) if outage and _is_outage(wrong) else None
+            self._note(what, wrong, opens)
         return not outage
 
-    def _open_client(self, what: str, ticket: Ticket, limits: Limits) -> Any:
+    def _open_client(self, what: str, limits: Limits) -> Any:
         """The client; None when there is none. One caller makes it, and the others wait for that:
         when it fails, they have failed, too."""
+        breaker = self._breakers[CONNECT]
         with self._connected:
             waited = False
             while self._connecting and not self._closed and not limits.cut:
@@ -225,12 +236,15 @@ class Pool:
                     return None
             if self._client is not None or self._closed or waited or limits.cut:
                 return self._client
+            if not (ticket := breaker.admit()):
+                return None
             self._connecting = True
         client = None
         try:
             client = self._connect()  # not under the lock, which close() takes
+            self._say_if_back(breaker.succeeded(ticket))
         except Exception as error:  # noqa: BLE001: nothing of the pool may reach the engine
-            self._note(what, ticket, error, whole=True, connecting=True)
+            self._note(what, error, (breaker, ticket))
         with self._connected:
             self._connecting = False
             self._connected.notify_all()
@@ -241,27 +255,34 @@ class Pool:
             client.close()
         return None
 
+    def _say_if_back(self, is_back: bool) -> None:
+        if is_back:
+            self._quiet.say("back", "moonpool: the pool is back")
+
     def _note(
-        self, what: str, ticket: Ticket, error: Exception, *, whole: bool, connecting: bool = False
+        self, what: str, error: Exception, opens: tuple[Breaker, Ticket] | None
     ) -> None:
-        """Logs an error by its kind, and opens the breaker when all of a call failed in an outage,
-        or there is no client for whatever reason."""
+        """Logs an error by its kind, and opens a breaker: the call's own when all of it failed in
+        an outage, that of all when there is no client for whatever reason."""
         kind = _kind(error)
-        if self._closed or (kind in ("NOT_FOUND", *_WRITTEN_ELSEWHERE) and not connecting):
+        if self._closed or (kind in ("NOT_FOUND", *_WRITTEN_ELSEWHERE) and opens is None):
             return
-        outage = _is_outage(error)
         how_long = ""
-        if connecting or (whole and outage):
-            self._breakers[what].failed(ticket)
-            how_long = f" for {self._breakers[what].seconds_left():.0f} s"
-        if outage or connecting:
-            self._quiet.say(kind, f"moonpool: cannot {what}: {error}. The engine goes on without "
-                                  f"the pool{how_long}")
-        elif kind == "RESOURCE_EXHAUSTED" and what == "store":
-            self._quiet.say(kind, f"moonpool: block not stored: {error}. Add memory or nodes, or "
-                                  "look at `moonpool status` for what fills it")
-        else:
-            self._quiet.say(kind, f"moonpool: cannot {what}: {error}")
+        connecting = False
+        if opens is not None:
+            breaker, ticket = opens
+            breaker.failed(ticket)
+            connecting = breaker is self._breakers[CONNECT]
+            how_long = f" for {breaker.seconds_left():.0f} s"
+        line = f"moonpool: cannot {what}: {error}"
+        if connecting or (_is_outage(error) and what != STORE):
+            line += f". The engine goes on without the pool{how_long}"
+        elif _is_outage(error):
+            line += f". Nothing is stored{how_long}; what the pool has is still used"
+        elif kind == "RESOURCE_EXHAUSTED" and what == STORE:
+            line = (f"moonpool: block not stored: {error}. Add memory or nodes, or look at "
+                    "`moonpool status` for what fills it")
+        self._quiet.say((what, kind), line)
 
 
 def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -15,7 +15,8 @@ Everything here runs on the scheduler's thread and returns at once; see `TierCor
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import moonpool
@@ -41,17 +42,45 @@ from .options import LEFT, Options
 from .pool import Pool, connector
 from .tier_core import TierCore
 
+# What a tier cannot see of how the model is run, and decides on bytes, beside the model itself.
+UNTOLD = (
+    "--max-model-len", "--hf-overrides", "--dtype", "--quantization", "--quantization-config",
+    "--load-format", "--kv-cache-dtype-skip-layers", "--mamba-cache-dtype",
+    "--mamba-ssm-cache-dtype", "--mamba-block-size", "--mamba-backend", "--attention-backend",
+    "--attention-config", "--speculative-config")
+
 if TYPE_CHECKING:
     from vllm.v1.kv_offload.base import OffloadingSpec
+    from vllm.v1.kv_offload.config import OffloadingConfig
     from vllm.v1.kv_offload.tiering.backpressure import BackpressureDetector
 
 
+def run_fields(spec: OffloadingSpec, options: Options) -> dict[str, object]:
+    """How the model is run, by vLLM's configuration. Mostly there is none that a tier could see;
+    then the options stand for it, and ValueError says which are missing."""
+    told = get_current_vllm_config_or_none()
+    if told is not None:
+        return engine.model_fields(told, options)
+    if not (options.model and options.revision):
+        raise ValueError(
+            'moonpool: set "model" and "revision" of the tier: vLLM does not tell it which weights '
+            "it runs, nor how. Give another revision for other weights, and for other values of "
+            f"{', '.join(UNTOLD)}")
+    if spec.config.parallel.dcp_size > 1 and not options.cp_kv_cache_interleave_size:
+        raise ValueError(
+            'moonpool: set "cp_kv_cache_interleave_size" of the tier to the value that vLLM has '
+            "for it (1 unless it was set): with decode context parallelism it decides which tokens "
+            "of a block are whose, and vLLM does not tell it")
+    return {"model": options.model, "revision": options.revision,
+            "interleave": options.cp_kv_cache_interleave_size}
+
+
 def layout_of(
-    spec: OffloadingSpec, options: Options, row_bytes: int, model: Mapping[str, object]
+    spec: OffloadingSpec, options: Options, row_bytes: int, run: Mapping[str, object]
 ) -> Layout:
     """Everything that decides on the bytes of a row. To be called when a request has come in.
 
-    model: engine.model_fields, or nothing where vLLM does not tell its configuration.
+    run: run_fields().
     """
     config = spec.config
     return Layout({
@@ -59,11 +88,10 @@ def layout_of(
         "version": vllm_version,
         "device": engine.device_name(),
         "tag": options.tag,
-        "model": options.model or config.model.name,
-        **model,
-        **({"revision": options.revision} if options.revision else {}),
+        **run,
         "dtype": config.model.dtype,
-        "block_tokens": config.cache.tokens_per_hash,
+        "page_tokens": _page_tokens(config),
+        "hash_tokens": config.cache.tokens_per_hash,
         "blocks_per_chunk": config.cache.blocks_per_chunk,
         "groups": [(g.tokens_per_block, *g.layer_names) for g in config.groups],
         "row_bytes": row_bytes,
@@ -73,6 +101,29 @@ def layout_of(
         "hashes": engine.root_name(engine.algorithm_in_use()),
         **engine.parallel_fields(config.parallel),
     })
+
+
+def _page_tokens(config: OffloadingConfig) -> int | None:
+    """Tokens of an object; None where that depends on the group."""
+    tokens = {group.tokens_per_block for group in config.groups}
+    return tokens.pop() * config.cache.blocks_per_chunk if len(tokens) == 1 else None
+
+
+def _or(otherwise: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes a method of the tier give this instead of raising; the tier is off from then on."""
+
+    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def guarded(self: MoonpoolTier, *arguments: Any) -> Any:
+            try:
+                return method(self, *arguments)
+            except Exception:  # noqa: BLE001: in the scheduler it would end the engine
+                self._fail(method.__name__)
+                return otherwise
+
+        return guarded
+
+    return decorate
 
 
 class MoonpoolTier(SecondaryTierManager):
@@ -100,16 +151,11 @@ class MoonpoolTier(SecondaryTierManager):
         self.locality = Locality(locality) if locality is not None else None
         self._options = Options.parse(config)
         self._spec = offloading_spec
-        self._hashes_checked = self._disabled = False
-        self._model: dict[str, object] = {}
-        if (current := get_current_vllm_config_or_none()) is not None:
-            self._check_hashes(current.cache_config.prefix_caching_hash_algo)
-            self._model = engine.model_fields(current)
-        elif not (self._options.model and self._options.revision):
-            raise ValueError(
-                'moonpool: set "model" and "revision" of the tier: vLLM does not tell it which '
-                "weights it runs, nor how. Give another revision for other weights, "
-                "--max-model-len, --hf-overrides or --quantization")
+        self._hashes_checked = False
+        if (told := get_current_vllm_config_or_none()) is not None:
+            self._check_hashes(told.cache_config.prefix_caching_hash_algo)
+        self._run = run_fields(offloading_spec, self._options)
+        self._results: list[JobResult] = []  # that vLLM has not taken yet
         self._events: list[OffloadingEvent] | None = None
         if enable_kv_events and offloading_spec.kv_events_config.enable_kv_cache_events:
             self._events = []
@@ -118,7 +164,7 @@ class MoonpoolTier(SecondaryTierManager):
 
     def _connect(self) -> Any:
         """Makes the client: on a worker thread, when a request has come in and hashes exist."""
-        layout = layout_of(self._spec, self._options, self.block_size_bytes, self._model)
+        layout = layout_of(self._spec, self._options, self.block_size_bytes, self._run)
         namespace = layout.namespace(self._options.namespace)
         engine.logger.info("moonpool: tier in namespace %s", namespace)
         fingerprint = moonpool.fingerprint(**layout.fingerprint_fields())
@@ -135,14 +181,21 @@ class MoonpoolTier(SecondaryTierManager):
             try:
                 self._check_hashes(engine.algorithm_in_use())
             except PrivateHashes as error:  # too late to refuse to start
-                self._disabled = True
                 engine.logger.error("%s The tier is off: nothing is stored or loaded.", error)
+                self._core.leave()
+            except Exception:  # noqa: BLE001: as with _or
+                self._fail("on_new_request")
         return RequestOffloadingContext()
 
+    def _fail(self, what: str) -> None:
+        """Turns the tier off, within an exception that nobody thought of."""
+        engine.logger.exception("moonpool: %s failed; please report this. The tier is off: nothing "
+                                "is stored or loaded.", what)
+        self._core.leave()
+
     @override
+    @_or(LookupResult.MISS)
     def lookup(self, key: OffloadKey, req_context: ReqContext) -> LookupResult:
-        if self._disabled:
-            return LookupResult.MISS
         found = self._core.lookup(key, req_context.req_id)
         if found is None:
             return LookupResult.RETRY
@@ -150,38 +203,47 @@ class MoonpoolTier(SecondaryTierManager):
 
     @override
     def submit_load(self, job_metadata: TransferJob) -> None:
-        self._core.load(job_metadata.job_id, list(job_metadata.keys), job_metadata.chunk_ids)
+        job = job_metadata
+        self._submit(job, lambda: self._core.load(job.job_id, list(job.keys), job.chunk_ids))
 
     @override
     def submit_store(self, job_metadata: TransferJob) -> None:
-        keys = [] if self._disabled else list(job_metadata.keys)
-        context = job_metadata.req_context
-        self._core.store(job_metadata.job_id, keys, job_metadata.chunk_ids[: len(keys)],
-                         context.req_id, context.get_offload_key_position)
+        job, context = job_metadata, job_metadata.req_context
+        self._submit(job, lambda: self._core.store(
+            job.job_id, list(job.keys), job.chunk_ids, context.req_id,
+            context.get_offload_key_position))
+
+    def _submit(self, job: TransferJob, begin: Callable[[], None]) -> None:
+        """Every job has a result: also one that could not begin."""
+        try:
+            begin()
+        except Exception:  # noqa: BLE001: as with _or
+            self._results.append(JobResult(job_id=job.job_id, success=False))
+            self._fail("submit_load" if job.is_promotion else "submit_store")
 
     @override
+    @_or(())
     def get_finished_jobs(self) -> Iterable[JobResult]:
-        results = []
         for done, keys in self._core.finished():
-            ok = all(done.ok)
-            if not done.load and self._events is not None and keys:
-                stored = [OffloadKey(key) for key, there in zip(keys, done.ok) if there]
-                self._events.append(OffloadingEvent(
-                    keys=stored, medium=Medium.STORAGE, removed=False, locality=self.locality,
-                    ownership=self.tier_type))
-            loaded = [OffloadKey(k) for k, there in zip(keys, done.ok) if there]
-            results.append(JobResult(
+            there = [OffloadKey(key) for key, ok in zip(keys, done.ok) if ok]
+            whole = len(there) == len(keys)
+            self._results.append(JobResult(
                 job_id=done.tag,
-                success=ok,
-                successful_keys=loaded if done.load and not ok else None,
+                success=whole,
+                successful_keys=there if done.load and not whole else None,
                 transfer_time=done.seconds,
                 transfer_bytes=done.moved_bytes,
             ))
+            if there and not done.load and self._events is not None:
+                self._events.append(OffloadingEvent(
+                    keys=there, medium=Medium.STORAGE, removed=False, locality=self.locality,
+                    ownership=self.tier_type))
+        results, self._results = self._results, []
         return results
 
     @override
     def has_pending_work(self) -> bool:
-        return self._core.running > 0
+        return self._core.running > 0 or bool(self._results)
 
     @override
     def take_events(self) -> Iterable[OffloadingEvent]:
@@ -194,10 +256,12 @@ class MoonpoolTier(SecondaryTierManager):
         """Nothing: the pool learns of use from lookups and loads."""
 
     @override
+    @_or(None)
     def on_request_finished(self, req_context: ReqContext) -> None:
         self._core.forget(req_context.req_id)
 
     @override
+    @_or(None)
     def on_schedule_end(self, context: ScheduleEndContext) -> None:
         self._core.end_step()
 
@@ -208,7 +272,6 @@ class MoonpoolTier(SecondaryTierManager):
         if self._options.fixed_weights:
             self._core.cut_off()
             return
-        self._disabled = True
         if self._core.leave():
             engine.warn(LEFT)
 

@@ -29,7 +29,8 @@ class TierCore:
     """Chunks in the rows of `view`, shape (chunks, row bytes), as objects in the pool.
 
     Jobs are numbered by the caller. While one runs, its rows must stay as they are (store), or
-    belong to it alone (load); `finished` tells when it has ended.
+    belong to it alone (load); `finished` tells when it has ended. A job whose load() or store()
+    raised has not begun.
     """
 
     def __init__(self, view: memoryview, pool: Pool, options: Options) -> None:
@@ -65,9 +66,9 @@ class TierCore:
 
     def load(self, job: int, keys: Sequence[bytes], chunks: Sequence[int]) -> None:
         """Reads chunks into their rows."""
+        names, rows = [name_of(key) for key in keys], self._rows(chunks)
         self._keys[job] = list(keys)
-        self._transfers.load(job, [name_of(key) for key in keys], self._rows(chunks),
-                             [self._row_bytes] * len(keys))
+        self._transfers.load(job, names, rows, [self._row_bytes] * len(keys))
 
     def store(
         self,
@@ -78,9 +79,10 @@ class TierCore:
         end_of: Callable[[bytes], int | None] = lambda key: None,
     ) -> None:
         """Stores rows. end_of(key): the token position in the request at which the chunk ends."""
+        names, rows = [name_of(key) for key in keys], self._rows(chunks)
+        parents = self._parents(keys, request, end_of)
         self._keys[job] = list(keys)
-        self._transfers.store(job, [name_of(key) for key in keys], self._rows(chunks),
-                              self._parents(keys, request, end_of), [self._row_bytes] * len(keys))
+        self._transfers.store(job, names, rows, parents, [self._row_bytes] * len(keys))
 
     def finished(self) -> list[tuple[Done, list[bytes]]]:
         """The jobs that have ended since the last call, each with its keys.

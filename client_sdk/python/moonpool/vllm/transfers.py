@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .pool import Limits, Pool
+from .pool import LOAD, STORE, Limits, Pool
 from .workers import Workers
 
 
@@ -130,7 +130,8 @@ class Transfers:
     def _start(
         self, job: _Job, sizes: Sequence[int], run: Callable[[int, int], list[bool]]
     ) -> None:
-        slices = [] if self._pool.away else cut(sizes, self._slice_bytes)
+        in_vain = self._pool.away(LOAD if job.load else STORE)
+        slices = [] if in_vain else cut(sizes, self._slice_bytes)
         job.slices_left = len(slices) + 1  # one for this function: no slice ends the job before it
         with self._idle:
             self._jobs.add(job)
