@@ -16,6 +16,7 @@
 #include "client_sdk/python/src/buffers.h"
 #include "client_sdk/python/src/completions.h"
 #include "client_sdk/python/src/gil.h"
+#include "client_sdk/python/src/warnings.h"
 #include "common/cancel.h"
 #include "moonpool/client.h"
 
@@ -34,16 +35,16 @@ struct ConnectorOptions {
 // or comes after Close, completes at once, as failed: submitting raises for wrong usage only.
 class Connector {
  public:
-  explicit Connector(const ConnectorOptions& options);
+  Connector(ConnectorOptions options, pybind11::object on_warning);
   ~Connector() { Close(); }
 
   int event_fd() const { return completions_->fd(); }
 
   // The number of the batch. `views`: one buffer for each key, lent until the batch is drained.
   // A store: true where the key has an object now, by this batch or before it.
-  uint64_t SubmitSet(pybind11::handle keys, const pybind11::sequence& views);
+  uint64_t SubmitSet(pybind11::handle keys, pybind11::handle views);
   // A load: true where the buffer was filled to its end, and verified.
-  uint64_t SubmitGet(pybind11::handle keys, const pybind11::sequence& views);
+  uint64_t SubmitGet(pybind11::handle keys, pybind11::handle views);
   // A lookup: true where the object can be read.
   uint64_t SubmitExists(pybind11::handle keys);
   // A deletion: true where there is no object any more.
@@ -71,6 +72,7 @@ class Connector {
   void Abandon() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   const int forks_ = ForkCount();
+  Warnings warnings_;  // before the clients, which call it
   const ConnectorOptions options_;
   const std::shared_ptr<Completions> completions_ = std::make_shared<Completions>();
   CancelSource cancel_;

@@ -1,0 +1,99 @@
+"""What is let go: what each method allocates."""
+
+import gc
+import sys
+import tracemalloc
+
+import moonpool
+import numpy
+
+CALLS = 200
+ROUNDS = 4
+
+
+def methods(client, connector):
+    """Each does one call of the method that it is named by, well or not."""
+    small = numpy.ones(64, numpy.uint8)
+    large = numpy.ones(40000, numpy.uint8)  # made by Python while it is read (kScratchBytes)
+    into = numpy.empty(64, numpy.uint8)
+    client.put("small", small)
+    client.put("large", large)
+    pair = ["small", "absent"]
+
+    def fails(call, *arguments, **options):
+        try:
+            call(*arguments, **options)
+        except (moonpool.MoonpoolError, TypeError):
+            return
+        raise AssertionError("it did not fail")
+
+    def view():
+        with client.get_view("small") as held:
+            bytes(held.pieces[0])
+
+    def batch(submit, *arguments):
+        submit(*arguments)
+        while not connector.drain_completions():
+            pass
+
+    return {
+        "put": lambda: client.put("small", small, parent="p"),
+        "put_many": lambda: client.put_many(pair[:1], [[small, small]], parents=["p"]),
+        "get": lambda: client.get("small"),
+        "get large": lambda: client.get("large"),
+        "get absent": lambda: fails(client.get, "absent"),
+        "get wrong": lambda: fails(client.get, 7, nothing=8),
+        "get_many": lambda: client.get_many(["small", "large", "absent"]),
+        "get_into": lambda: client.get_into("small", [into]),
+        "get_into short": lambda: fails(client.get_into, "large", into),
+        "get_into_many": lambda: client.get_into_many(pair, [into, into]),
+        "get_view": view,
+        "get_view_many": lambda: client.get_view_many(pair),
+        "exists": lambda: client.exists("small", timeout=5, cancel=moonpool.CancelSource()),
+        "exists_many": lambda: client.exists_many(pair),
+        "match_prefix": lambda: repr(client.match_prefix(pair).sizes),
+        "describe": lambda: repr(client.describe("small").replicas),
+        "describe_many": lambda: client.describe_many(pair),
+        "list_keys": lambda: client.list_keys().keys,
+        "remove": lambda: client.remove("absent"),
+        "remove_many": lambda: client.remove_many(["absent", ""]),
+        "stats": client.stats,
+        "properties": lambda: (client.closed, client.namespace, client.masters),
+        "Client": lambda: fails(moonpool._native.Client, masters=["no address"], on_warning=print),
+        "Memory": lambda: memoryview(moonpool.Memory(small.ctypes.data, 8, owner=small)),
+        "HostBuffer": lambda: memoryview(moonpool.HostBuffer(64)),
+        "submit_batch_set": lambda: batch(connector.submit_batch_set, ["small"], [small]),
+        "submit_batch_get": lambda: batch(connector.submit_batch_get, ["small"], [into]),
+        "submit_batch_exists": lambda: batch(connector.submit_batch_exists, pair),
+        "submit_batch_delete": lambda: batch(connector.submit_batch_delete, ["absent"]),
+        "connector's stats": connector.stats,
+    }
+
+
+def keeps(call):
+    """Whether each call leaves an object: (blocks, bytes) that CALLS calls left, or None.
+
+    Blocks are Python's small objects, bytes all that it allocates. What caches and other threads
+    take comes once; what each call leaves comes every time.
+    """
+    grown = None
+    for _ in range(ROUNDS):
+        gc.collect()
+        tracemalloc.start()
+        blocks = sys.getallocatedblocks()
+        for _ in range(CALLS):
+            call()
+        gc.collect()
+        grown = sys.getallocatedblocks() - blocks, tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        if grown[0] < CALLS // 2 and grown[1] < CALLS * 16:
+            return None
+    return grown
+
+
+def test_no_method_keeps_anything(client, pool):
+    connector = moonpool._native.Connector(masters=[pool.master], namespace=client.namespace)
+    kept = {name: grown for name, call in methods(client, connector).items()
+            if (grown := keeps(call))}
+    connector.close()
+    assert kept == {}
