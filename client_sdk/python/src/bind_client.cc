@@ -5,6 +5,7 @@
 #include "client_sdk/python/src/calls.h"
 #include "client_sdk/python/src/client.h"
 #include "client_sdk/python/src/client_options.h"
+#include "client_sdk/python/src/collector.h"
 #include "client_sdk/python/src/docs.h"
 #include "client_sdk/python/src/errors.h"
 #include "client_sdk/python/src/keywords.h"
@@ -64,7 +65,8 @@ void BindClient(py::module_& module) {
       .def(py::init<>())
       .def("cancel", &CancelSource::Cancel, "Ends the calls that were given it; any thread.");
   BindResults(module);
-  py::class_<PyClient> client(module, "Client", docs::kClient);
+  py::class_<PyClient> client(module, "Client", docs::kClient,
+                              SeenByCollector<PyClient, &PyClient::on_warning>());
   // The arguments as people give them are put in order by moonpool/_client.py.
   client.def(py::init(&MakeClient));
   AddCalls(client);

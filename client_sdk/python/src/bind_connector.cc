@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "client_sdk/python/src/client_options.h"
+#include "client_sdk/python/src/collector.h"
 #include "client_sdk/python/src/connector.h"
 #include "client_sdk/python/src/keywords.h"
 #include "client_sdk/python/src/method.h"
@@ -69,7 +70,8 @@ py::object Close(Connector& connector, const Arguments&) {
 void BindConnector(py::module_& module) {
   const py::class_<Connector> connector =
       py::class_<Connector>(module, "Connector",
-                            "Batches without waiting; moonpool.lmcache.Connector is the manual.")
+                            "Batches without waiting; moonpool.lmcache.Connector is the manual.",
+                            SeenByCollector<Connector, &Connector::on_warning>())
           .def(py::init(&MakeConnector));
   AddMethod<Connector, Set, kBatch>(connector, "submit_batch_set",
                                     "submit_batch_set($self, keys, views)\n--\n\n");

@@ -51,6 +51,8 @@ class PyClient {
   bool is_closed() const;
   const std::string& name_space() const { return name_space_; }
   const std::vector<std::string>& masters() const { return masters_; }
+  // For the collector.
+  pybind11::object& on_warning() { return warnings_.function(); }
 
  private:
   // FailedPrecondition once it is closed, and in a forked child.

@@ -59,6 +59,8 @@ class Connector {
   void Close();
 
   ClientStats stats() const;
+  // For the collector.
+  pybind11::object& on_warning() { return warnings_.function(); }
 
  private:
   // A new batch, which has what `views` lend.

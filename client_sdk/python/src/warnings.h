@@ -25,6 +25,9 @@ class Warnings {
   // forked child, and once the interpreter ends, it is not called.
   std::function<void(absl::string_view)> Sink() const;
 
+  // For the collector (collector.h): a bound method of what has the client is a cycle.
+  pybind11::object& function() { return *function_; }
+
  private:
   // Touched with the GIL, but destroyed anywhere: it is empty by then.
   // Shared with what Sink() made, which ends with the client's last thread.

@@ -1,14 +1,73 @@
-"""What is let go: what each method allocates."""
+"""What is let go: cycles through native objects, and what each method allocates."""
 
+import ctypes
 import gc
 import sys
 import tracemalloc
+import weakref
 
 import moonpool
 import numpy
+import pytest
 
 CALLS = 200
 ROUNDS = 4
+
+
+class Owner:
+    """Has what calls it, or what keeps it."""
+
+    def say(self, line):
+        pass
+
+
+def owner_of_a_client(pool):
+    owner = Owner()
+    owner.has = moonpool.Client(pool.master, on_warning=owner.say)
+    return owner
+
+
+def owner_of_a_connector(pool):
+    owner = Owner()
+    owner.has = moonpool._native.Connector(masters=[pool.master], on_warning=owner.say)
+    return owner
+
+
+def owner_of_memory(pool):
+    owner = Owner()
+    owner.bytes = bytearray(8)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(owner.bytes))
+    owner.has = moonpool.Memory(address, 8, owner=owner)
+    return owner
+
+
+def owner_of_a_match(pool):
+    """The error has a traceback, that the frame, and that the match."""
+    owner = Owner()
+    with moonpool.Client(pool.master) as client:
+        owner.has = client.match_prefix(["absent"])
+    try:
+        raise owner.has.miss
+    except moonpool.Miss:
+        return owner
+
+
+@pytest.mark.parametrize("make", [owner_of_a_client, owner_of_a_connector, owner_of_memory,
+                                  owner_of_a_match])
+def test_the_collector_sees_cycles_through_native_objects(pool, make):
+    owner = make(pool)
+    ends = [weakref.ref(owner), weakref.ref(owner.has)]
+    gc.collect()
+    assert all(end() is not None for end in ends)
+    del owner
+    gc.collect()
+    assert [end() for end in ends] == [None, None]
+
+
+def test_objects_without_an_init_are_collected():
+    for kind in (moonpool.Client, moonpool._native.Connector, moonpool.Memory):
+        kind.__new__(kind)
+    gc.collect()
 
 
 def methods(client, connector):
