@@ -207,15 +207,16 @@ py::list Connector::Drain() {
 
 void Connector::Close() {
   if (ForkCount() != forks_) return Abandon();
-  std::unique_ptr<Client> loads, stores;
-  {
-    absl::MutexLock lock(&mutex_);
-    loads = std::move(loads_);
-    stores = std::move(stores_);
-  }
-  if (loads == nullptr) return;
   cancel_.Cancel();
   WithoutGil([&] {
+    // Whoever else closes it waits here for the first.
+    absl::MutexLock closing(&closing_);
+    std::unique_ptr<Client> loads, stores;
+    {
+      absl::MutexLock lock(&mutex_);
+      loads = std::move(loads_);
+      stores = std::move(stores_);
+    }
     loads.reset();
     stores.reset();
     return true;

@@ -54,8 +54,8 @@ class Connector {
   // and a deletion, that all went well; else, that at least one answer is one of the pool's.
   pybind11::list Drain();
 
-  // What is under way is cancelled; when it returns nothing touches a buffer. Idempotent. What was
-  // not drained can still be.
+  // What is under way is cancelled; when it returns, on any of the threads that call it, nothing
+  // touches a buffer. Idempotent; not from `on_warning`. What was not drained can still be.
   void Close();
 
   ClientStats stats() const;
@@ -78,6 +78,7 @@ class Connector {
   const ConnectorOptions options_;
   const std::shared_ptr<Completions> completions_ = std::make_shared<Completions>();
   CancelSource cancel_;
+  absl::Mutex closing_;  // held while the clients end
   mutable absl::Mutex
       mutex_;  // held while something is queued, never while something is waited for
   std::unique_ptr<Client> loads_ ABSL_GUARDED_BY(mutex_);

@@ -275,6 +275,39 @@ def test_a_thread_of_the_clients_may_be_warning_at_the_end(mortal, where):
     """ + ENDS[where])
 
 
+def test_all_who_close_a_connector_wait_for_its_threads(mortal):
+    out = run(mortal, DIES % mortal.node + """
+    begun, may_end, ended = threading.Event(), threading.Event(), []
+    def warned(line):
+        begun.set()
+        may_end.wait()
+        ended.append(True)
+    connector = moonpool._native.Connector(masters=[master], namespace="close", fingerprint="t",
+                                           path="tcp", threads=1, on_warning=warned)
+    into = bytearray(1)
+    def batch(submit, *arguments):
+        submit(*arguments)
+        while not connector.drain_completions():
+            pass
+    batch(connector.submit_batch_set, ["k"], [b"1"])
+    batch(connector.submit_batch_get, ["k"], [into])
+    assert connector.stats()["gets"]
+    die()
+    while not begun.is_set():
+        connector.submit_batch_get(["k"], [into])
+    first = threading.Thread(target=connector.close)
+    first.start()
+    while connector.stats()["gets"]:
+        pass  # until the first is closing it
+    sys.setswitchinterval(1000)  # from here nobody runs unless this thread waits
+    may_end.set()
+    connector.close()
+    print(ended)
+    first.join()
+    """).stdout
+    assert out == "[True]\n"
+
+
 def test_a_property_may_be_read_at_the_end(pool):
     """What it makes sets the collector off, and so any Python code."""
     run(pool, """
