@@ -1,7 +1,8 @@
-"""What is let go: cycles through native objects, and what each method allocates."""
+"""What is let go: cycles through native objects, what each method allocates, and C++'s own memory."""
 
 import ctypes
 import gc
+import os
 import sys
 import tracemalloc
 import weakref
@@ -9,9 +10,12 @@ import weakref
 import moonpool
 import numpy
 import pytest
+from process import run
 
 CALLS = 200
 ROUNDS = 4
+# AddressSanitizer names the module of each frame, also where it knows the line.
+MODULES = ':stack_trace_format="    #%n %F %S %M"'
 
 
 class Owner:
@@ -156,3 +160,23 @@ def test_no_method_keeps_anything(client, pool):
             if (grown := keeps(call))}
     connector.close()
     assert kept == {}
+
+
+def test_the_native_module_leaks_nothing(pool):
+    """AddressSanitizer's view of what C++ allocated: by the end, nothing that nobody has."""
+    if not hasattr(ctypes.CDLL(None), "__lsan_do_recoverable_leak_check"):
+        pytest.skip("needs AddressSanitizer's runtime: the preset asan")
+    # Python's allocator would hide what its objects have, and what it has itself is its own affair.
+    done = run(pool, f"""
+        import ctypes, gc
+        sys.path.insert(0, {os.path.dirname(__file__)!r})
+        from test_memory_use import methods
+        client = moonpool.Client(master, namespace="lsan", fingerprint="t")
+        connector = moonpool._native.Connector(masters=[master], namespace="lsan")
+        for call in methods(client, connector).values():
+            call()
+        del client, connector, call
+        gc.collect()
+        ctypes.CDLL(None).__lsan_do_recoverable_leak_check()
+    """, PYTHONMALLOC="malloc", ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + MODULES)
+    assert "_native" not in done.stderr, done.stderr  # the report's stacks
