@@ -50,13 +50,14 @@ struct Plan {
 };
 
 absl::StatusOr<Plan> MakePlan(const Session& session, const Arguments& arguments,
-                              const std::vector<std::string>& masters) {
+                              const std::vector<std::string>& masters,
+                              const std::vector<pid_t>& servers) {
   Plan plan;
   if (arguments.suite != "control") {
-    ASSIGN_OR_RETURN(plan.data,
-                     bench::DataSuite::Prepare({.masters = masters,
-                                                .name_space = session.name_space,
-                                                .with_pool = arguments.suite != "limits"}));
+    ASSIGN_OR_RETURN(plan.data, bench::DataSuite::Prepare({.masters = masters,
+                                                           .name_space = session.name_space,
+                                                           .with_pool = arguments.suite != "limits",
+                                                           .servers = servers}));
     plan.Add(plan.data->Cases(), bench::DataSuite::Figures());
   }
   if (arguments.suite == "all" || arguments.suite == "control") {
@@ -88,6 +89,7 @@ absl::StatusOr<Outcome> Measure(const Plan& plan, const Arguments& arguments,
 absl::StatusOr<Outcome> Bench(const Session& session, const Arguments& arguments, bool has_master) {
   const dev::StopFd stop;
   std::vector<std::string> masters = session.masters;
+  std::vector<pid_t> servers;
   std::unique_ptr<dev::DevCluster> cluster;
   if (!has_master && arguments.suite != "limits") {
     const uint64_t dram_bytes =
@@ -95,6 +97,7 @@ absl::StatusOr<Outcome> Bench(const Session& session, const Arguments& arguments
     ASSIGN_OR_RETURN(cluster, dev::DevCluster::Start(
                                   {.nodes = 1, .dram_bytes = dram_bytes, .stop_fd = stop.fd()}));
     masters = {cluster->master_address()};
+    servers = {cluster->master().process->pid(), cluster->node(0).process->pid()};
   }
   // Once: those that measure find the namespace there.
   if (!session.fingerprint.empty() && arguments.suite != "limits") {
@@ -104,7 +107,7 @@ absl::StatusOr<Outcome> Bench(const Session& session, const Arguments& arguments
                                      .timeout = session.timeout})
                         .status());
   }
-  ASSIGN_OR_RETURN(const Plan plan, MakePlan(session, arguments, masters));
+  ASSIGN_OR_RETURN(const Plan plan, MakePlan(session, arguments, masters, servers));
   return Measure(plan, arguments, stop);
 }
 

@@ -1,5 +1,6 @@
 #include "common/checksum.h"
 
+#include <cstring>
 #include <utility>
 
 #include "common/check.h"
@@ -38,14 +39,20 @@ void ChecksumStream::Update(absl::Span<const std::byte> bytes) {
   Chosen().update(&state_->stream, bytes.data(), bytes.size());
 }
 
-void ChecksumStream::CopyAndUpdate(std::byte* destination, absl::Span<const std::byte> source) {
-  Chosen().copy_and_update(&state_->stream, destination, source.data(), source.size());
+void ChecksumStream::CopyAndUpdate(std::byte* destination, absl::Span<const std::byte> source,
+                                   CopyTo to) {
+  Chosen().copy_and_update(&state_->stream, destination, source.data(), source.size(), to);
 }
 
 uint64_t ChecksumStream::Finish() const { return Chosen().finish(&state_->stream); }
 
-void CopyBytes(std::byte* destination, absl::Span<const std::byte> source) {
-  Chosen().copy(destination, source.data(), source.size());
+void CopyBytes(std::byte* destination, absl::Span<const std::byte> source, CopyTo to) {
+  if (source.empty()) return;  // it may be a null pointer, memcpy() takes none
+  if (to == CopyTo::kCache) {
+    std::memcpy(destination, source.data(), source.size());
+  } else {
+    Chosen().copy_past_cache(destination, source.data(), source.size());
+  }
 }
 
 }  // namespace moonpool

@@ -17,6 +17,10 @@ inline uint64_t Checksum(absl::string_view text) {
       absl::MakeConstSpan(reinterpret_cast<const std::byte*>(text.data()), text.size()));
 }
 
+// Where a copy leaves its bytes. Past the cache (non-temporal stores) is faster for what does not
+// fit there, and slower for what is used again from there.
+enum class CopyTo { kCache, kMemory };
+
 // Streaming form: the same result for the concatenation of all updates. Thread-compatible.
 class ChecksumStream {
  public:
@@ -27,10 +31,11 @@ class ChecksumStream {
 
   void Reset();
   void Update(absl::Span<const std::byte> bytes);
-  // Copies `source` to `destination` (same size, no overlap) and updates with its bytes, block by
-  // block. Large copies bypass the cache (non-temporal stores). The bytes that are hashed are
-  // those that are stored, even if somebody changes `source` at the same time.
-  void CopyAndUpdate(std::byte* destination, absl::Span<const std::byte> source);
+  // Copies `source` to `destination` (same size, no overlap) and updates with its bytes in one
+  // pass. The bytes that are hashed are those that are stored, even if somebody changes `source` at
+  // the same time. Fast from about 1 KiB on; kMemory wants a destination of 16-byte alignment.
+  void CopyAndUpdate(std::byte* destination, absl::Span<const std::byte> source,
+                     CopyTo to = CopyTo::kCache);
   uint64_t Finish() const;
 
  private:
@@ -38,7 +43,8 @@ class ChecksumStream {
   std::unique_ptr<State> state_;
 };
 
-// The fastest copy for large blocks (non-temporal stores from a few KiB up). No overlap.
-void CopyBytes(std::byte* destination, absl::Span<const std::byte> source);
+// The copy alone. No overlap.
+void CopyBytes(std::byte* destination, absl::Span<const std::byte> source,
+               CopyTo to = CopyTo::kCache);
 
 }  // namespace moonpool

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/checksum.h"
+
 namespace moonpool::checksum_internal {
 
 // Room for an XXH3_state_t of any build of xxHash 0.8 (a static_assert in the kernels checks).
@@ -17,8 +19,8 @@ struct Kernels {
   void (*update)(StreamState* state, const std::byte* bytes, size_t size);
   uint64_t (*finish)(const StreamState* state);
   void (*copy_and_update)(StreamState* state, std::byte* destination, const std::byte* source,
-                          size_t size);
-  void (*copy)(std::byte* destination, const std::byte* source, size_t size);
+                          size_t size, CopyTo to);
+  void (*copy_past_cache)(std::byte* destination, const std::byte* source, size_t size);
 };
 
 extern const Kernels kBaselineKernels;

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/limits/memory_copy.h"
-#include "bench/limits/raw_tcp.h"
+#include "bench/limits/raw_sockets.h"
 #include "bench/measure/stopwatch.h"
 #include "common/random.h"
 #include "common/status_macros.h"
@@ -32,9 +32,34 @@ std::string CaseName(const std::string& path, const char* operation, const char*
   return absl::StrCat(path, "_", operation, "_", size, "_", threads, "t_b", batch);
 }
 
+// Rate and median of one call.
 Reading ReadingOf(const LatencyHistogram& calls, size_t bytes_per_call) {
   return {.rate = GigabytesPer(calls.count() * bytes_per_call, calls.total()),
           .p50_us = calls.QuantileMicros(0.5)};
+}
+
+constexpr Direction kDirections[] = {Direction::kGet, Direction::kPut};
+const char* NameOf(Direction direction) { return direction == Direction::kGet ? "get" : "put"; }
+
+absl::StatusOr<Reading> MeasureBulk(const RawSocketOptions& raw, absl::Duration time) {
+  ASSIGN_OR_RETURN(const double rate, RawBulk(raw, time));
+  return Reading{.rate = rate};
+}
+
+absl::StatusOr<Reading> MeasureRequests(const RawSocketOptions& raw, absl::Duration time) {
+  ASSIGN_OR_RETURN(const LatencyHistogram calls, RawRequests(raw, time));
+  return ReadingOf(calls, raw.size);
+}
+
+// The limit is what the faster of the congestion controls allows: the system's, and reno, which is
+// always there.
+absl::StatusOr<Reading> FasterControl(RawSocketOptions raw, absl::Duration time,
+                                      absl::StatusOr<Reading> (*measure)(const RawSocketOptions&,
+                                                                         absl::Duration)) {
+  ASSIGN_OR_RETURN(const Reading systems, measure(raw, time / 2));
+  raw.congestion_control = "reno";
+  ASSIGN_OR_RETURN(const Reading renos, measure(raw, time / 2));
+  return systems.rate > renos.rate ? systems : renos;
 }
 
 }  // namespace
@@ -91,35 +116,54 @@ uint64_t DataSuite::NeededBytes(const DataSuiteOptions& options) {
   return bytes + bytes / 2;  // part headers, and holes between sizes
 }
 
-void DataSuite::AddLimits(size_t size_index, std::vector<Case>* cases) const {
+// "memcpy_get_1m" of one buffer, "memcpy_get_1m_b32" of as many as a batch has.
+void DataSuite::AddCopies(size_t size_index, std::vector<Case>* cases) const {
   const SizeClass& size = kSizes[size_index];
-  for (const Direction direction : {Direction::kGet, Direction::kPut}) {
-    const char* const operation = direction == Direction::kGet ? "get" : "put";
-    const uint64_t set_bytes =
-        direction == Direction::kGet ? options_.read_set_bytes : options_.put_set_bytes;
-    const RawTcpOptions raw = {.direction = direction,
-                               .size = size.bytes,
-                               .many = std::max<size_t>(set_bytes / size.bytes, 8),
-                               .sockets = kRawSockets};
-    auto copy = std::make_shared<std::unique_ptr<MemoryCopy>>();
-    cases->push_back({.name = absl::StrCat("memcpy_", operation, "_", size.name),
-                      .measure = [raw, copy](absl::Duration time) -> absl::StatusOr<Reading> {
-                        if (*copy == nullptr) {
-                          copy->reset(new MemoryCopy(raw.direction, raw.size, raw.many));
-                        }
-                        return ReadingOf((*copy)->Copy(time), raw.size);
+  for (const Direction direction : kDirections) {
+    for (const size_t batch : {size_t{1}, size.batch}) {
+      const MemoryCopyOptions options = {.direction = direction,
+                                         .size = size.bytes,
+                                         .many = PoolBuffers(direction, size.bytes),
+                                         .batch = batch};
+      auto copy = std::make_shared<std::unique_ptr<MemoryCopy>>();
+      std::string name = absl::StrCat("memcpy_", NameOf(direction), "_", size.name);
+      if (batch > 1) absl::StrAppend(&name, "_b", batch);
+      cases->push_back({.name = std::move(name),
+                        .measure = [options, copy](absl::Duration time) -> absl::StatusOr<Reading> {
+                          if (*copy == nullptr) *copy = std::make_unique<MemoryCopy>(options);
+                          return ReadingOf((*copy)->Copy(time), options.size);
+                        }});
+    }
+  }
+}
+
+// "raw_tcp_get_1m" and "raw_tcp_get_1m_single", "unix_pingpong" once.
+void DataSuite::AddSockets(size_t size_index, std::vector<Case>* cases) const {
+  const SizeClass& size = kSizes[size_index];
+  for (const Direction direction : kDirections) {
+    const RawSocketOptions raw = {.direction = direction,
+                                  .size = size.bytes,
+                                  .many = PoolBuffers(direction, size.bytes),
+                                  .sockets = kRawSockets};
+    const std::string name = absl::StrCat("raw_tcp_", NameOf(direction), "_", size.name);
+    cases->push_back({.name = name, .measure = [raw](absl::Duration time) {
+                        return FasterControl(raw, time, MeasureBulk);
                       }});
-    cases->push_back({.name = absl::StrCat("raw_tcp_", operation, "_", size.name),
-                      .measure = [raw](absl::Duration time) -> absl::StatusOr<Reading> {
-                        ASSIGN_OR_RETURN(const double rate, RawTcpBulk(raw, time));
-                        return Reading{.rate = rate};
-                      }});
-    cases->push_back({.name = absl::StrCat("raw_tcp_", operation, "_", size.name, "_single"),
-                      .measure = [raw](absl::Duration time) -> absl::StatusOr<Reading> {
-                        ASSIGN_OR_RETURN(const LatencyHistogram calls, RawTcpRequests(raw, time));
-                        return ReadingOf(calls, raw.size);
+    cases->push_back({.name = absl::StrCat(name, "_single"), .measure = [raw](absl::Duration time) {
+                        return FasterControl(raw, time, MeasureRequests);
                       }});
   }
+  if (size_index > 0) return;
+  const RawSocketOptions pingpong = {.size = 64, .socket = RawSocket::kUnix};
+  cases->push_back({.name = "unix_pingpong", .measure = [pingpong](absl::Duration time) {
+                      return MeasureRequests(pingpong, time);
+                    }});
+}
+
+size_t DataSuite::PoolBuffers(Direction direction, size_t size) const {
+  const uint64_t bytes =
+      direction == Direction::kGet ? options_.read_set_bytes : options_.put_set_bytes;
+  return std::max<size_t>(bytes / size, 8);
 }
 
 void DataSuite::AddPoolCases(size_t size_index, std::vector<Case>* cases) {
@@ -127,7 +171,8 @@ void DataSuite::AddPoolCases(size_t size_index, std::vector<Case>* cases) {
   for (Lane& lane : lanes_) {
     for (const size_t threads : kThreadCounts) {
       for (const size_t batch : {size_t{1}, size.batch}) {
-        const TrafficShape shape = {.size = size.bytes, .threads = threads, .batch = batch};
+        const TrafficShape shape = {
+            .size = size.bytes, .threads = threads, .batch = batch, .servers = options_.servers};
         cases->push_back({.name = CaseName(lane.name, "get", size.name, threads, batch),
                           .measure = [this, &lane, shape, size_index](absl::Duration time) {
                             return MeasureGets(*lane.reader, objects_[size_index], shape, time);
@@ -157,7 +202,8 @@ void DataSuite::AddSpecialCases(std::vector<Case>* cases) {
 std::vector<Case> DataSuite::Cases() {
   std::vector<Case> cases;
   for (size_t i = 0; i < std::size(kSizes); ++i) {
-    AddLimits(i, &cases);
+    AddCopies(i, &cases);
+    AddSockets(i, &cases);
     if (options_.with_pool) AddPoolCases(i, &cases);
     if (options_.with_pool && i == kMiBIndex) AddSpecialCases(&cases);
   }

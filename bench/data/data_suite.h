@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "bench/data/traffic.h"
+#include "bench/limits/memory_copy.h"
 #include "bench/suite/ratios.h"
 #include "bench/suite/rounds.h"
 #include "moonpool/client.h"
@@ -19,6 +20,8 @@ struct DataSuiteOptions {
   std::vector<std::string> masters;
   std::string name_space = "default";
   bool with_pool = true;  // false: the limits alone
+  // The master and the nodes, where they are this host's: their processor time is measured, too.
+  std::vector<pid_t> servers = {};
   // Bytes of the objects that are read, per size, and of those that puts leave behind for a while
   // (at least one call of every thread).
   // Both larger than the last-level cache together.
@@ -51,7 +54,9 @@ class DataSuite {
   absl::StatusOr<std::unique_ptr<Client>> Connect(Path path, bool verify) const;
   absl::Status StoreAndLearn();
   size_t ObjectCount(size_t size) const;
-  void AddLimits(size_t size, std::vector<Case>* cases) const;
+  size_t PoolBuffers(Direction direction, size_t size) const;
+  void AddCopies(size_t size_index, std::vector<Case>* cases) const;
+  void AddSockets(size_t size_index, std::vector<Case>* cases) const;
   void AddPoolCases(size_t size_index, std::vector<Case>* cases);
   void AddSpecialCases(std::vector<Case>* cases);
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "bench/measure/cpu_meter.h"
 #include "bench/measure/latency.h"
 #include "bench/measure/stopwatch.h"
 #include "common/random.h"
@@ -189,6 +190,7 @@ absl::StatusOr<Reading> MeasureGets(Client& client, const StoredObjects& objects
     RETURN_IF_ERROR(GetOnce(client, absl::MakeConstSpan(plans[t]->items).first(shape.batch)));
   }
   std::vector<Lane> lanes(shape.threads);
+  const CpuMeter cpu(shape.servers);
   const absl::Duration elapsed = RunLanes(lanes, [&](size_t index, Lane& lane) {
     const auto items = absl::MakeConstSpan(plans[index]->items);
     size_t next = 0;
@@ -202,7 +204,12 @@ absl::StatusOr<Reading> MeasureGets(Client& client, const StoredObjects& objects
       next = (next + shape.batch) % items.size();
     } while (watch.elapsed() < time);
   });
-  return Sum(lanes, elapsed);
+  ASSIGN_OR_RETURN(Reading reading, Sum(lanes, elapsed));
+  if (!shape.servers.empty()) {
+    reading.cpu_s =
+        absl::ToDoubleSeconds(cpu.used()) / (reading.rate * absl::ToDoubleSeconds(elapsed));
+  }
+  return reading;
 }
 
 absl::StatusOr<Reading> MeasurePuts(Client& client, const std::string& prefix, uint64_t most_bytes,

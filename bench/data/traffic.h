@@ -2,6 +2,8 @@
 // the latency of the calls.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,6 +21,8 @@ struct TrafficShape {
   size_t size = 0;     // bytes of an object
   size_t threads = 1;  // all on one client
   size_t batch = 1;    // objects per call; 1 = the single-object call
+  // Of gets: the processes that serve, whose processor time is counted with this one's.
+  std::vector<pid_t> servers = {};
 };
 
 // Objects that stay, to read in turn: so many that they do not fit the caches together.

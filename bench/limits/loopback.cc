@@ -9,10 +9,11 @@
 #include <cerrno>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
 
 namespace moonpool::bench {
 
-absl::StatusOr<LoopbackSocket> LoopbackSocket::Connect() {
+absl::StatusOr<LoopbackSocket> LoopbackSocket::Connect(const std::string& congestion_control) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const absl::Cleanup close_listener = [listener] { close(listener); };
@@ -32,8 +33,21 @@ absl::StatusOr<LoopbackSocket> LoopbackSocket::Connect() {
   const int on = 1;
   for (int end : {pair.client_, pair.server_}) {
     setsockopt(end, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (congestion_control.empty()) continue;
+    if (setsockopt(end, IPPROTO_TCP, TCP_CONGESTION, congestion_control.data(),
+                   static_cast<socklen_t>(congestion_control.size())) != 0) {
+      return absl::ErrnoToStatus(errno, absl::StrCat("congestion control ", congestion_control));
+    }
   }
   return pair;
+}
+
+absl::StatusOr<LoopbackSocket> LoopbackSocket::ConnectUnix() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return absl::ErrnoToStatus(errno, "socketpair");
+  }
+  return LoopbackSocket(ends[0], ends[1]);
 }
 
 LoopbackSocket::~LoopbackSocket() {

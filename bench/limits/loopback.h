@@ -1,17 +1,20 @@
-// Connected TCP sockets over loopback, and the calls that move whole buffers through them.
+// Connected sockets within this host, and the calls that move whole buffers through them.
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
 
 namespace moonpool::bench {
 
-// Both ends of one connection, TCP_NODELAY set. Move-only.
+// Both ends of one connection. Move-only.
 class LoopbackSocket {
  public:
-  static absl::StatusOr<LoopbackSocket> Connect();
+  // TCP without Nagle's delay, and with that congestion control; the system's where it is empty.
+  static absl::StatusOr<LoopbackSocket> Connect(const std::string& congestion_control = "");
+  static absl::StatusOr<LoopbackSocket> ConnectUnix();
   LoopbackSocket(LoopbackSocket&& other) noexcept
       : client_(std::exchange(other.client_, -1)), server_(std::exchange(other.server_, -1)) {}
   ~LoopbackSocket();

@@ -6,28 +6,28 @@
 
 namespace moonpool::bench {
 
-MemoryCopy::MemoryCopy(Direction direction, size_t size, size_t many)
-    : direction_(direction),
-      size_(size),
-      many_(many),
-      pool_(new std::byte[size * many]),
-      buffer_(new std::byte[size]) {
-  std::memset(pool_.get(), 1, size * many);
-  std::memset(buffer_.get(), 2, size);
+MemoryCopy::MemoryCopy(const MemoryCopyOptions& options)
+    : options_(options),
+      pool_(new std::byte[options.size * options.many]),
+      buffers_(new std::byte[options.size * options.batch]) {
+  std::memset(pool_.get(), 1, options.size * options.many);
+  std::memset(buffers_.get(), 2, options.size * options.batch);
 }
 
 LatencyHistogram MemoryCopy::Copy(absl::Duration time) {
   LatencyHistogram copies;
   const Stopwatch total;
   do {
-    std::byte* const many = pool_.get() + next_ * size_;
-    std::byte* const to = direction_ == Direction::kGet ? buffer_.get() : many;
-    const std::byte* const from = direction_ == Direction::kGet ? many : buffer_.get();
+    std::byte* const pooled = pool_.get() + next_ % options_.many * options_.size;
+    std::byte* const own = buffers_.get() + next_ % options_.batch * options_.size;
+    const bool is_get = options_.direction == Direction::kGet;
+    std::byte* const to = is_get ? own : pooled;
+    const std::byte* const from = is_get ? pooled : own;
     const Stopwatch watch;
-    std::memcpy(to, from, size_);
+    std::memcpy(to, from, options_.size);
     asm volatile("" : : "r"(to) : "memory");  // the copy is needed, compiler
     copies.Add(watch.elapsed());
-    next_ = (next_ + 1) % many_;
+    ++next_;
   } while (total.elapsed() < time);
   return copies;
 }

@@ -9,7 +9,12 @@ namespace {
 
 const Samples* Find(const std::vector<CaseResult>& results, absl::string_view name, Field field) {
   for (const CaseResult& result : results) {
-    if (result.name == name) return field == Field::kRate ? &result.rate : &result.p50_us;
+    if (result.name != name) continue;
+    switch (field) {
+      case Field::kRate: return &result.rate;
+      case Field::kP50Micros: return &result.p50_us;
+      case Field::kCpuSeconds: return &result.cpu_s;
+    }
   }
   return nullptr;
 }
@@ -34,7 +39,7 @@ std::vector<FigureResult> Evaluate(const std::vector<Figure>& figures,
   for (const Figure& figure : figures) {
     const Samples* const of = Find(results, figure.of, figure.field);
     const Samples* const over = figure.over.empty() ? of : Find(results, figure.over, figure.field);
-    if (of == nullptr || over == nullptr) continue;
+    if (of == nullptr || over == nullptr || of->size() == 0 || over->size() == 0) continue;
     FigureResult result = {.figure = figure, .samples = {}};
     for (size_t round = 0; round < std::min(of->size(), over->size()); ++round) {
       result.samples.Add(Value(figure, of->at(round), over->at(round)));

@@ -13,7 +13,7 @@
 
 namespace moonpool::bench {
 
-enum class Field { kRate, kP50Micros };
+enum class Field { kRate, kP50Micros, kCpuSeconds };
 enum class Bound { kNone, kAtLeast, kAtMost };
 
 struct Figure {

@@ -21,7 +21,8 @@ absl::StatusOr<std::vector<CaseResult>> RunRounds(const std::vector<Case>& cases
                                                   const RoundsOptions& options) {
   std::vector<CaseResult> results;
   for (const Case& one : cases) {
-    results.push_back({.name = one.name, .rate_unit = one.rate_unit, .rate = {}, .p50_us = {}});
+    results.push_back(
+        {.name = one.name, .rate_unit = one.rate_unit, .rate = {}, .p50_us = {}, .cpu_s = {}});
   }
   size_t done = 0;
   for (int round = 0; round < options.rounds; ++round) {
@@ -31,6 +32,7 @@ absl::StatusOr<std::vector<CaseResult>> RunRounds(const std::vector<Case>& cases
       if (!reading.ok()) return Annotate(reading.status(), cases[i].name);
       if (reading->rate > 0) results[i].rate.Add(reading->rate);
       if (reading->p50_us > 0) results[i].p50_us.Add(reading->p50_us);
+      if (reading->cpu_s > 0) results[i].cpu_s.Add(reading->cpu_s);
     }
   }
   return results;
@@ -45,6 +47,7 @@ nlohmann::ordered_json ToJson(const std::vector<CaseResult>& results) {
       entry["rate_unit"] = result.rate_unit;
     }
     if (result.p50_us.size() > 0) entry["p50_us"] = ToJson(result.p50_us);
+    if (result.cpu_s.size() > 0) entry["cpu_s_per_gb"] = ToJson(result.cpu_s);
   }
   return json;
 }

@@ -18,6 +18,7 @@ namespace moonpool::bench {
 struct Reading {
   double rate = 0;    // in the unit of the case; 0 = not measured
   double p50_us = 0;  // of one call; 0 = not measured
+  double cpu_s = 0;   // processor seconds per GB, all processes together; 0 = not measured
 };
 
 struct Case {
@@ -31,6 +32,7 @@ struct CaseResult {
   std::string rate_unit;
   Samples rate;
   Samples p50_us;
+  Samples cpu_s;
 };
 
 struct RoundsOptions {

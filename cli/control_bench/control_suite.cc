@@ -10,6 +10,7 @@
 #include "common/rpc/grpc/status_convert.h"
 #include "common/rpc/status_proto.h"
 #include "common/status_macros.h"
+#include "common/types.h"
 #include "common/version.h"
 #include "moonpool/v1/master.grpc.pb.h"
 
@@ -18,7 +19,7 @@ namespace {
 
 constexpr size_t kKeys = 4096;
 constexpr size_t kBatch = 64;
-constexpr size_t kThreads = 4;
+constexpr size_t kThreads = 8;  // calls in flight, each of a thread of its own
 constexpr uint64_t kCallTimeoutMillis = 10'000;
 
 // One thread's calls: each call does `keys_per_call` keys.
@@ -60,6 +61,16 @@ absl::StatusOr<bench::Reading> RunCallers(const std::vector<Caller>& callers, si
                         .p50_us = calls.QuantileMicros(0.5)};
 }
 
+v1::RequestHeader HeaderOf(const std::string& name_space, uint64_t client_id) {
+  v1::RequestHeader header;
+  header.mutable_version()->set_major(kWireMajor);
+  header.mutable_version()->set_minor(kWireMinor);
+  header.set_client_id(client_id);
+  header.set_namespace_(name_space);
+  header.set_timeout_ms(kCallTimeoutMillis);
+  return header;
+}
+
 absl::Status CheckLocated(const v1::LocateResponse& response) {
   for (const v1::LocateResult& result : response.results()) {
     if (result.status().code() != 0) return StatusFromProto(result.status());
@@ -97,6 +108,7 @@ absl::StatusOr<std::unique_ptr<ControlSuite>> ControlSuite::Prepare(const std::s
   RETURN_IF_ERROR(suite->Store());
   ASSIGN_OR_RETURN(suite->one_, suite->MakeWorkload(1));
   ASSIGN_OR_RETURN(suite->batch_, suite->MakeWorkload(kBatch));
+  RETURN_IF_ERROR(suite->PreparePuts());
   return suite;
 }
 
@@ -123,11 +135,7 @@ absl::StatusOr<ControlSuite::Workload> ControlSuite::MakeWorkload(size_t keys_pe
   const uint64_t client_id = EntropySeed();
   for (size_t first = 0; first + keys_per_call <= keys_.size(); first += keys_per_call) {
     v1::LocateRequest& request = workload.requests.emplace_back();
-    request.mutable_header()->mutable_version()->set_major(kWireMajor);
-    request.mutable_header()->mutable_version()->set_minor(kWireMinor);
-    request.mutable_header()->set_client_id(client_id);
-    request.mutable_header()->set_namespace_(name_space_);
-    request.mutable_header()->set_timeout_ms(kCallTimeoutMillis);
+    *request.mutable_header() = HeaderOf(name_space_, client_id);
     for (size_t i = 0; i < keys_per_call; ++i) request.add_keys(keys_[first + i]);
   }
   Locator locator(master_, workload.requests, 0);
@@ -164,31 +172,96 @@ bench::Case ControlSuite::EchoCase(const std::string& name, const Workload& work
       }};
 }
 
+absl::Status ControlSuite::PreparePuts() {
+  const v1::RequestHeader header = HeaderOf(name_space_, EntropySeed());
+  const std::string prefix = absl::StrCat("bench-puts/", EntropySeed(), "/");
+  for (size_t i = 0; i < kThreads; ++i) {
+    puts_.push_back(
+        std::make_unique<PutCalls>(master_, header, absl::StrCat(prefix, i, "/"), kBatch));
+  }
+  ASSIGN_OR_RETURN(put_, puts_[0]->CallAndTell());
+  ASSIGN_OR_RETURN(start_echo_, GrpcEchoServer::Start(put_.start_response));
+  ASSIGN_OR_RETURN(commit_echo_, GrpcEchoServer::Start(put_.commit_response));
+  return RemovePuts();
+}
+
+absl::Status ControlSuite::RemovePuts() {
+  for (const auto& calls : puts_) {
+    const std::vector<std::string> keys = calls->TakeKeys();
+    for (size_t first = 0; first < keys.size(); first += kMaxBatchKeys) {
+      const auto some = absl::MakeConstSpan(keys).subspan(first, kMaxBatchKeys);
+      for (const absl::Status& result : client_->Remove(some)) RETURN_IF_ERROR(result);
+    }
+  }
+  return absl::OkStatus();
+}
+
+bench::Case ControlSuite::PutCase() {
+  return {.name = "start_commit_64_8t",
+          .rate_unit = "keys/s",
+          .measure = [this](absl::Duration time) -> absl::StatusOr<bench::Reading> {
+            std::vector<Caller> callers;
+            for (const auto& calls : puts_) {
+              callers.push_back([&calls] { return calls->Call(); });
+            }
+            auto reading = RunCallers(callers, kBatch, time);
+            RETURN_IF_ERROR(RemovePuts());
+            return reading;
+          }};
+}
+
+bench::Case ControlSuite::PutEchoCase() const {
+  return {.name = "echo_start_commit_64_8t",
+          .rate_unit = "keys/s",
+          .measure = [this](absl::Duration time) {
+            std::vector<Caller> callers;
+            for (size_t i = 0; i < kThreads; ++i) {
+              auto start =
+                  std::make_shared<GrpcEchoClient>(start_echo_->address(), put_.start_request);
+              auto commit =
+                  std::make_shared<GrpcEchoClient>(commit_echo_->address(), put_.commit_request);
+              callers.push_back([start, commit] {
+                const absl::Status started = start->Call();
+                return started.ok() ? commit->Call() : started;
+              });
+            }
+            return RunCallers(callers, kBatch, time);
+          }};
+}
+
 std::vector<bench::Case> ControlSuite::Cases() {
   return {EchoCase("echo_1", one_, 1),
           LocateCase("locate_1", one_, 1),
           EchoCase("echo_64", batch_, 1),
           LocateCase("locate_64", batch_, 1),
-          EchoCase("echo_64_4t", batch_, kThreads),
-          LocateCase("locate_64_4t", batch_, kThreads)};
+          EchoCase("echo_64_8t", batch_, kThreads),
+          LocateCase("locate_64_8t", batch_, kThreads),
+          PutEchoCase(),
+          PutCase()};
 }
 
 std::vector<bench::Figure> ControlSuite::Figures() {
   using bench::Bound;
   using bench::Field;
   return {{.name = "locate_1_p50_us", .of = "locate_1", .field = Field::kP50Micros},
-          {.name = "locate_1_p50_vs_echo",
+          {.name = "locate_1_p50_vs_grpc_echo",
            .of = "locate_1",
            .field = Field::kP50Micros,
            .over = "echo_1",
            .bound = Bound::kAtMost,
            .limit = 1.3},
-          {.name = "locate_64_keys_per_s", .of = "locate_64_4t"},
-          {.name = "locate_64_vs_echo",
-           .of = "locate_64_4t",
-           .over = "echo_64_4t",
+          {.name = "locate_64_keys_per_s", .of = "locate_64_8t"},
+          {.name = "locate_64_vs_grpc_echo",
+           .of = "locate_64_8t",
+           .over = "echo_64_8t",
            .bound = Bound::kAtLeast,
-           .limit = 0.6}};
+           .limit = 0.6},
+          {.name = "start_commit_64_keys_per_s", .of = "start_commit_64_8t"},
+          {.name = "start_commit_64_vs_grpc_echo",
+           .of = "start_commit_64_8t",
+           .over = "echo_start_commit_64_8t",
+           .bound = Bound::kAtLeast,
+           .limit = 0.4}};
 }
 
 }  // namespace moonpool::cli

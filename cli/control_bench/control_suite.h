@@ -10,6 +10,7 @@
 #include "bench/suite/ratios.h"
 #include "bench/suite/rounds.h"
 #include "cli/control_bench/grpc_echo.h"
+#include "cli/control_bench/put_calls.h"
 #include "moonpool/client.h"
 #include "moonpool/v1/master.pb.h"
 
@@ -40,6 +41,11 @@ class ControlSuite {
   absl::StatusOr<Workload> MakeWorkload(size_t keys_per_call) const;
   bench::Case LocateCase(const std::string& name, const Workload& workload, size_t threads) const;
   bench::Case EchoCase(const std::string& name, const Workload& workload, size_t threads) const;
+  absl::Status PreparePuts();
+  // What the put cases have committed.
+  absl::Status RemovePuts();
+  bench::Case PutCase();
+  bench::Case PutEchoCase() const;
 
   const std::string master_;
   const std::string name_space_;
@@ -47,6 +53,10 @@ class ControlSuite {
   std::vector<std::string> keys_;
   Workload one_;
   Workload batch_;
+  std::vector<std::unique_ptr<PutCalls>> puts_;  // per thread
+  PutCalls::Sent put_;                           // one of their calls, for the echo
+  std::unique_ptr<GrpcEchoServer> start_echo_;
+  std::unique_ptr<GrpcEchoServer> commit_echo_;
 };
 
 }  // namespace moonpool::cli

@@ -11,20 +11,10 @@
 namespace moonpool::transport {
 namespace {
 
-// A long piece that begins inside a cache line is copied up to the next line first: stores that
-// bypass the cache are fast for whole lines only, and the fused copy works in blocks of whole
-// lines.
-constexpr size_t kLineBytes = 64;
-constexpr size_t kLongBytes = 64 * 1024;
-
-size_t AlignedStep(MutableBytes piece) {
-  const size_t misaligned = reinterpret_cast<uintptr_t>(piece.data()) % kLineBytes;
-  if (misaligned == 0 || piece.size() < kLongBytes) return piece.size();
-  return kLineBytes - misaligned;
-}
+// What is read by one call and is larger than this does not wait in a cache for who uses it.
+constexpr uint64_t kCachedBytesMax = 4 << 20;
 
 }  // namespace
-
 ShmChannel::ShmChannel(std::shared_ptr<ShmPeer> peer, std::unique_ptr<ClientStream> stream,
                        const ShmClientOptions& options)
     : peer_(std::move(peer)),
@@ -94,6 +84,7 @@ void ShmChannel::StartRead() {
   left_ = part.subspan(kPartHeaderBytes);
   into_ = SpanCursor<std::byte>(op.into);
   checksum_.Reset();
+  to_ = read_bytes_ > kCachedBytesMax ? CopyTo::kMemory : CopyTo::kCache;
   is_started_ = true;
 }
 
@@ -101,11 +92,11 @@ uint64_t ShmChannel::CopySome(uint64_t bytes_max) {
   ReadOp& op = Front();
   uint64_t copied = 0;
   while (copied < bytes_max && !left_.empty()) {
-    const MutableBytes piece = into_.Next(AlignedStep(into_.Next(bytes_max - copied)));
+    const MutableBytes piece = into_.Next(bytes_max - copied);
     if (op.verify) {
-      checksum_.CopyAndUpdate(piece.data(), left_.first(piece.size()));
+      checksum_.CopyAndUpdate(piece.data(), left_.first(piece.size()), to_);
     } else {
-      CopyBytes(piece.data(), left_.first(piece.size()));
+      CopyBytes(piece.data(), left_.first(piece.size()), to_);
     }
     into_.Advance(piece.size());
     left_.remove_prefix(piece.size());

@@ -60,6 +60,7 @@ class ShmChannel final : public Channel, private ViewSource {
   bool is_started_ = false;
   ConstBytes left_;
   SpanCursor<std::byte> into_;
+  CopyTo to_ = CopyTo::kCache;
   ChecksumStream checksum_;
 };
 

@@ -18,8 +18,7 @@ constexpr size_t kPayloadVectorsMax = 32;
 // A payload that is copied out of the input buffer is at most this long; a longer one is received
 // in place.
 constexpr uint64_t kBufferedPayloadMax = 8 * 1024;
-// Copied into mapped memory between two looks at the connection; large enough for the copy to
-// bypass the cache.
+// Copied into mapped memory between two looks at the connection.
 constexpr size_t kMappedStepBytes = 1 << 20;
 constexpr size_t kReadOkFrameBytes = Padded(kFrameHeaderBytes);
 constexpr size_t kReadOkBytes = kReadOkFrameBytes + kPartHeaderBytes;
@@ -273,7 +272,7 @@ void ClientStream::CopySome() {
   if (copy_into_.empty()) {
     into_checksum_.Update(piece);
   } else if (IsOpen(fd_.get())) {
-    into_checksum_.CopyAndUpdate(copy_into_.data(), piece);
+    into_checksum_.CopyAndUpdate(copy_into_.data(), piece, CopyTo::kMemory);
     copy_into_.remove_prefix(piece.size());
   } else {
     return Fail(SocketError("write into mapped memory", ECONNRESET));

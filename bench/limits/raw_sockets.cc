@@ -1,4 +1,4 @@
-#include "bench/limits/raw_tcp.h"
+#include "bench/limits/raw_sockets.h"
 
 #include <atomic>
 #include <cstring>
@@ -32,6 +32,11 @@ class PoolBuffers {
   size_t next_ = 0;
 };
 
+absl::StatusOr<LoopbackSocket> Connect(const RawSocketOptions& options) {
+  return options.socket == RawSocket::kUnix ? LoopbackSocket::ConnectUnix()
+                                            : LoopbackSocket::Connect(options.congestion_control);
+}
+
 struct Stream {
   Stream(LoopbackSocket connected, size_t size, size_t many)
       : socket(std::move(connected)), pool(size, many), local(size) {}
@@ -42,10 +47,10 @@ struct Stream {
 
 }  // namespace
 
-absl::StatusOr<double> RawTcpBulk(const RawTcpOptions& options, absl::Duration time) {
+absl::StatusOr<double> RawBulk(const RawSocketOptions& options, absl::Duration time) {
   std::vector<std::unique_ptr<Stream>> streams;
   for (size_t i = 0; i < options.sockets; ++i) {
-    ASSIGN_OR_RETURN(LoopbackSocket socket, LoopbackSocket::Connect());
+    ASSIGN_OR_RETURN(LoopbackSocket socket, Connect(options));
     streams.push_back(std::make_unique<Stream>(
         std::move(socket), options.size, std::max<size_t>(options.many / options.sockets, 1)));
   }
@@ -75,8 +80,8 @@ absl::StatusOr<double> RawTcpBulk(const RawTcpOptions& options, absl::Duration t
   return rate;
 }
 
-absl::StatusOr<LatencyHistogram> RawTcpRequests(const RawTcpOptions& options, absl::Duration time) {
-  ASSIGN_OR_RETURN(LoopbackSocket socket, LoopbackSocket::Connect());
+absl::StatusOr<LatencyHistogram> RawRequests(const RawSocketOptions& options, absl::Duration time) {
+  ASSIGN_OR_RETURN(LoopbackSocket socket, Connect(options));
   const bool is_get = options.direction == Direction::kGet;
   const size_t there = is_get ? kSmallBytes : options.size;
   const size_t back = is_get ? options.size : kSmallBytes;

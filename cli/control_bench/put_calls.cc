@@ -1,0 +1,92 @@
+#include "cli/control_bench/put_calls.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/random.h"
+#include "common/rpc/grpc/status_convert.h"
+#include "common/rpc/status_proto.h"
+#include "common/status_macros.h"
+
+namespace moonpool::cli {
+namespace {
+
+constexpr uint64_t kObjectBytes = 64;
+constexpr std::chrono::seconds kTimeout{10};
+
+void SetDeadline(grpc::ClientContext& context) {
+  context.set_deadline(std::chrono::system_clock::now() + kTimeout);
+}
+
+std::string KeyOf(const std::string& prefix, uint64_t number) {
+  return absl::StrCat(prefix, number);
+}
+
+}  // namespace
+
+PutCalls::PutCalls(const std::string& master, const v1::RequestHeader& header, std::string prefix,
+                   size_t keys_per_call)
+    : stub_(OwnChannel(master)),
+      prefix_(std::move(prefix)),
+      keys_per_call_(keys_per_call),
+      first_request_id_(EntropySeed()) {
+  *start_.mutable_header() = header;
+  *commit_.mutable_header() = header;
+  for (size_t i = 0; i < keys_per_call; ++i) start_.add_puts()->set_size_bytes(kObjectBytes);
+}
+
+absl::Status PutCalls::Call() {
+  RETURN_IF_ERROR(Start());
+  return Commit();
+}
+
+absl::StatusOr<PutCalls::Sent> PutCalls::CallAndTell() {
+  RETURN_IF_ERROR(Call());
+  return Sent{.start_request = start_.SerializeAsString(),
+              .start_response = granted_.SerializeAsString(),
+              .commit_request = commit_.SerializeAsString(),
+              .commit_response = committed_.SerializeAsString()};
+}
+
+absl::Status PutCalls::Start() {
+  start_.set_request_id(first_request_id_ + calls_);
+  for (size_t i = 0; i < keys_per_call_; ++i) {
+    start_.mutable_puts(static_cast<int>(i))->set_key(KeyOf(prefix_, calls_ * keys_per_call_ + i));
+  }
+  ++calls_;
+  grpc::ClientContext context;
+  SetDeadline(context);
+  RETURN_IF_ERROR(FromGrpc(stub_.StartPuts(&context, start_, &granted_)));
+  for (const v1::PutResult& result : granted_.results()) {
+    if (result.status().code() != 0) return StatusFromProto(result.status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PutCalls::Commit() {
+  commit_.clear_puts();
+  for (const v1::PutResult& result : granted_.results()) {
+    v1::CommitPut& put = *commit_.add_puts();
+    put.set_generation(result.grant().generation());
+    put.set_handle(result.grant().handle());
+  }
+  grpc::ClientContext context;
+  SetDeadline(context);
+  RETURN_IF_ERROR(FromGrpc(stub_.CommitPuts(&context, commit_, &committed_)));
+  for (const v1::Status& result : committed_.results()) {
+    if (result.code() != 0) return StatusFromProto(result);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> PutCalls::TakeKeys() {
+  std::vector<std::string> keys;
+  for (uint64_t i = taken_calls_ * keys_per_call_; i < calls_ * keys_per_call_; ++i) {
+    keys.push_back(KeyOf(prefix_, i));
+  }
+  taken_calls_ = calls_;
+  return keys;
+}
+
+}  // namespace moonpool::cli
