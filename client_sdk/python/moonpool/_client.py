@@ -67,7 +67,8 @@ class Client(_native.Client):
             trusted_uids: Users besides root and this one whose nodes' pool files are mapped.
             location_cache_entries: Locations that are remembered; 0: none.
             on_warning: Called with one line for what someone should know and no call returns, from
-                any thread. None: ``logging.getLogger("moonpool").warning``.
+                any thread; it must not wait, nor call the client. None:
+                ``logging.getLogger("moonpool").warning``.
 
         Raises:
             InvalidArgument; Unavailable or DeadlineExceeded: no master answers; Miss

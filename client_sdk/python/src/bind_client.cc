@@ -1,18 +1,14 @@
 // The class moonpool.Client but for its calls (calls.cc).
-#include <pybind11/stl.h>
-
-#include <functional>
 #include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "client_sdk/python/src/calls.h"
 #include "client_sdk/python/src/client.h"
 #include "client_sdk/python/src/client_options.h"
+#include "client_sdk/python/src/collector.h"
 #include "client_sdk/python/src/docs.h"
 #include "client_sdk/python/src/errors.h"
+#include "client_sdk/python/src/keywords.h"
 #include "client_sdk/python/src/method.h"
 #include "client_sdk/python/src/results.h"
 
@@ -38,26 +34,12 @@ py::dict StatsOf(const ClientStats& stats) {
   return dict;
 }
 
-std::unique_ptr<PyClient> MakeClient(std::vector<std::string> masters,
-                                     const std::string& name_space, const std::string& fingerprint,
-                                     const std::string& path, bool verify, double timeout,
-                                     bool wait_for_master, int tcp_streams,
-                                     const std::string& host_id, std::vector<uint32_t> trusted_uids,
-                                     size_t location_cache_entries, py::object on_warning) {
-  if (!(timeout > 0)) RaiseInvalid(absl::StrCat("timeout is not positive: ", timeout));
-  ClientOptions options = {.masters = std::move(masters),
-                           .name_space = name_space,
-                           .fingerprint = fingerprint,
-                           .path = PathOf(path),
-                           .verify = verify,
-                           .timeout = absl::Seconds(timeout),
-                           .wait_for_master = wait_for_master,
-                           .location_cache_entries = location_cache_entries,
-                           .tcp_streams = tcp_streams,
-                           .host_id = host_id,
-                           .trusted_uids = std::move(trusted_uids),
-                           .on_warning = WarningsTo(std::move(on_warning))};
-  return std::make_unique<PyClient>(std::move(options));
+std::unique_ptr<PyClient> MakeClient(py::kwargs given) {
+  Keywords keywords(std::move(given));
+  ClientOptions options = TakeClientOptions(keywords);
+  py::object on_warning = keywords.TakeObject("on_warning");
+  keywords.RequireNoMore();
+  return std::make_unique<PyClient>(std::move(options), std::move(on_warning));
 }
 
 constexpr Parameters<0> kNone = {{}, 0, 0};
@@ -71,7 +53,10 @@ py::object Close(PyClient& client, const Arguments&) {
 
 py::object IsClosed(const PyClient& client) { return py::bool_(client.is_closed()); }
 py::object NamespaceOf(const PyClient& client) { return TextOf(client.name_space()); }
-py::object MastersOf(const PyClient& client) { return py::tuple(Each(client.masters(), TextOf)); }
+py::object MastersOf(const PyClient& client) {
+  const py::list masters = Each(client.masters(), TextOf);
+  return py::reinterpret_steal<py::object>(InPython([&] { return PyList_AsTuple(masters.ptr()); }));
+}
 
 }  // namespace
 
@@ -80,12 +65,10 @@ void BindClient(py::module_& module) {
       .def(py::init<>())
       .def("cancel", &CancelSource::Cancel, "Ends the calls that were given it; any thread.");
   BindResults(module);
-  py::class_<PyClient> client(module, "Client", docs::kClient);
+  py::class_<PyClient> client(module, "Client", docs::kClient,
+                              SeenByCollector<PyClient, &PyClient::on_warning>());
   // The arguments as people give them are put in order by moonpool/_client.py.
-  client.def(py::init(&MakeClient), py::kw_only(), py::arg("masters"), py::arg("namespace"),
-             py::arg("fingerprint"), py::arg("path"), py::arg("verify"), py::arg("timeout"),
-             py::arg("wait_for_master"), py::arg("tcp_streams"), py::arg("host_id"),
-             py::arg("trusted_uids"), py::arg("location_cache_entries"), py::arg("on_warning"));
+  client.def(py::init(&MakeClient));
   AddCalls(client);
   AddMethod<PyClient, Stats, kNone>(client, "stats", docs::kStats);
   AddMethod<PyClient, Close, kNone>(client, "close", docs::kClose);

@@ -1,15 +1,12 @@
 // moonpool._native.Connector; moonpool/lmcache is what LMCache is given.
-#include <pybind11/stl.h>
-
 #include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "client_sdk/python/src/client_options.h"
+#include "client_sdk/python/src/collector.h"
 #include "client_sdk/python/src/connector.h"
-#include "client_sdk/python/src/errors.h"
+#include "client_sdk/python/src/keywords.h"
+#include "client_sdk/python/src/method.h"
 
 namespace moonpool::python {
 
@@ -17,34 +14,16 @@ namespace py = pybind11;
 
 namespace {
 
-absl::Duration SecondsOf(const char* name, double seconds) {
-  if (!(seconds > 0)) RaiseInvalid(absl::StrCat(name, " is not positive: ", seconds));
-  return absl::Seconds(seconds);
-}
-
-std::unique_ptr<Connector> MakeConnector(std::vector<std::string> masters,
-                                         const std::string& name_space,
-                                         const std::string& fingerprint, const std::string& path,
-                                         bool verify, double store_timeout, double load_timeout,
-                                         bool wait_for_master, int tcp_streams, size_t threads,
-                                         size_t queue, uint32_t replicas, bool wait_for_space,
-                                         py::object on_warning) {
-  ConnectorOptions options;
-  options.client = {.masters = std::move(masters),
-                    .name_space = name_space,
-                    .fingerprint = fingerprint,
-                    .path = PathOf(path),
-                    .verify = verify,
-                    .wait_for_master = wait_for_master,
-                    .async_threads = threads,
-                    .async_queue = queue,
-                    .tcp_streams = tcp_streams,
-                    .on_warning = WarningsTo(std::move(on_warning))};
-  options.store_timeout = SecondsOf("store_timeout", store_timeout);
-  options.load_timeout = SecondsOf("load_timeout", load_timeout);
-  options.replicas = replicas;
-  options.wait_for_space = wait_for_space;
-  return std::make_unique<Connector>(options);
+std::unique_ptr<Connector> MakeConnector(py::kwargs given) {
+  Keywords keywords(std::move(given));
+  ConnectorOptions options = {.client = TakeClientOptions(keywords)};
+  keywords.TakeSeconds("store_timeout", &options.store_timeout);
+  keywords.TakeSeconds("load_timeout", &options.load_timeout);
+  keywords.Take("replicas", &options.replicas);
+  keywords.Take("wait_for_space", &options.wait_for_space);
+  py::object on_warning = keywords.TakeObject("on_warning");
+  keywords.RequireNoMore();
+  return std::make_unique<Connector>(std::move(options), std::move(on_warning));
 }
 
 py::dict StatsOf(const Connector& connector) {
@@ -60,24 +39,53 @@ py::dict StatsOf(const Connector& connector) {
   return dict;
 }
 
+constexpr Parameters<2> kBatch = {{"keys", "views"}, 2, 2};
+constexpr Parameters<1> kKeys = {{"keys"}, 1, 1};
+constexpr Parameters<0> kNone = {{}, 0, 0};
+
+py::object Set(Connector& connector, const Arguments& arguments) {
+  return py::int_(connector.SubmitSet(arguments[0], arguments[1]));
+}
+py::object Get(Connector& connector, const Arguments& arguments) {
+  return py::int_(connector.SubmitGet(arguments[0], arguments[1]));
+}
+py::object Exists(Connector& connector, const Arguments& arguments) {
+  return py::int_(connector.SubmitExists(arguments[0]));
+}
+py::object Delete(Connector& connector, const Arguments& arguments) {
+  return py::int_(connector.SubmitDelete(arguments[0]));
+}
+py::object Drain(Connector& connector, const Arguments&) { return connector.Drain(); }
+py::object Stats(Connector& connector, const Arguments&) { return StatsOf(connector); }
+py::object EventFd(Connector& connector, const Arguments&) {
+  return py::int_(connector.event_fd());
+}
+py::object Close(Connector& connector, const Arguments&) {
+  connector.Close();
+  return py::none();
+}
+
 }  // namespace
 
 void BindConnector(py::module_& module) {
-  py::class_<Connector>(module, "Connector",
-                        "Batches without waiting; moonpool.lmcache.Connector is the manual.")
-      .def(py::init(&MakeConnector), py::kw_only(), py::arg("masters"), py::arg("namespace"),
-           py::arg("fingerprint"), py::arg("path"), py::arg("verify"), py::arg("store_timeout"),
-           py::arg("load_timeout"), py::arg("wait_for_master"), py::arg("tcp_streams"),
-           py::arg("threads"), py::arg("queue"), py::arg("replicas"), py::arg("wait_for_space"),
-           py::arg("on_warning"))
-      .def("event_fd", &Connector::event_fd)
-      .def("submit_batch_set", &Connector::SubmitSet, py::arg("keys"), py::arg("views"))
-      .def("submit_batch_get", &Connector::SubmitGet, py::arg("keys"), py::arg("views"))
-      .def("submit_batch_exists", &Connector::SubmitExists, py::arg("keys"))
-      .def("submit_batch_delete", &Connector::SubmitDelete, py::arg("keys"))
-      .def("drain_completions", &Connector::Drain)
-      .def("stats", &StatsOf)
-      .def("close", &Connector::Close);
+  const py::class_<Connector> connector =
+      py::class_<Connector>(module, "Connector",
+                            "Batches without waiting; moonpool.lmcache.Connector is the manual.",
+                            SeenByCollector<Connector, &Connector::on_warning>())
+          .def(py::init(&MakeConnector));
+  AddMethod<Connector, Set, kBatch>(connector, "submit_batch_set",
+                                    "submit_batch_set($self, keys, views)\n--\n\n");
+  AddMethod<Connector, Get, kBatch>(connector, "submit_batch_get",
+                                    "submit_batch_get($self, keys, views)\n--\n\n");
+  AddMethod<Connector, Exists, kKeys>(connector, "submit_batch_exists",
+                                      "submit_batch_exists($self, keys)\n--\n\n");
+  AddMethod<Connector, Delete, kKeys>(connector, "submit_batch_delete",
+                                      "submit_batch_delete($self, keys)\n--\n\n");
+  AddMethod<Connector, Drain, kNone>(connector, "drain_completions",
+                                     "drain_completions($self)\n--\n\n");
+  AddMethod<Connector, EventFd, kNone>(connector, "event_fd", "event_fd($self)\n--\n\n");
+  AddMethod<Connector, Stats, kNone>(connector, "stats", "stats($self)\n--\n\n");
+  AddMethod<Connector, Close, kNone>(connector, "close", "close($self)\n--\n\n");
 }
 
 }  // namespace moonpool::python

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client_sdk/python/src/errors.h"
+#include "client_sdk/python/src/gil.h"
 #include "common/error.h"
 
 namespace moonpool::python {
@@ -13,6 +14,20 @@ namespace py = pybind11;
 namespace {
 
 std::string TypeName(py::handle object) { return Py_TYPE(object.ptr())->tp_name; }
+
+py::object Attribute(py::handle object, const char* name) {
+  PyObject* const value = InPython([&] { return PyObject_GetAttrString(object.ptr(), name); });
+  if (value == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(value);
+}
+
+// Of a method without arguments.
+py::object CallOf(py::handle object, const char* name) {
+  const py::object method = Attribute(object, name);
+  PyObject* const value = InPython([&] { return PyObject_CallNoArgs(method.ptr()); });
+  if (value == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(value);
+}
 
 template <typename Span, typename Piece>
 std::vector<Span> SpansOf(const std::vector<Piece>& pieces) {
@@ -43,12 +58,13 @@ Items::Items(py::handle object, const char* of) {
       PyBytes_Check(object.ptr()) != 0) {
     throw py::type_error(absl::StrCat("expected a sequence of ", of, ", got ", TypeName(object)));
   }
-  sequence_ = PySequence_Tuple(object.ptr());  // a list may change while it is read
+  // A list may change while it is read.
+  sequence_ = InPython([&] { return PySequence_Tuple(object.ptr()); });
   if (sequence_ == nullptr) throw py::error_already_set();
 }
 
 Items::~Items() {
-  if (PyGILState_Check() != 0) Py_DECREF(sequence_);
+  if (PyGILState_Check() != 0) InPython([&] { Py_DECREF(sequence_); });
 }
 
 std::vector<std::string> KeysOf(py::handle sequence) {
@@ -64,7 +80,7 @@ BorrowedBuffers::~BorrowedBuffers() {
     for (py::object& tensor : tensors_) tensor.release();
     return;
   }
-  for (Py_buffer& buffer : buffers_) PyBuffer_Release(&buffer);
+  for (Py_buffer& buffer : buffers_) InPython([&] { PyBuffer_Release(&buffer); });
 }
 
 std::vector<ConstBuffer> BorrowedBuffers::Readable(py::handle object) {
@@ -83,7 +99,7 @@ void BorrowedBuffers::Borrow(py::handle object, bool is_written, bool may_nest,
                              std::vector<Bytes>* pieces) {
   if (PyObject_CheckBuffer(object.ptr()) != 0) {
     pieces->push_back(BorrowBuffer(object, is_written));
-  } else if (py::hasattr(object, "data_ptr")) {
+  } else if (InPython([&] { return PyObject_HasAttrString(object.ptr(), "data_ptr"); }) != 0) {
     pieces->push_back(BorrowTensor(object));
   } else if (may_nest && (PyList_Check(object.ptr()) != 0 || PyTuple_Check(object.ptr()) != 0)) {
     const Items items(object, "buffers");
@@ -100,7 +116,8 @@ void BorrowedBuffers::Borrow(py::handle object, bool is_written, bool may_nest,
 
 BorrowedBuffers::Bytes BorrowedBuffers::BorrowBuffer(py::handle object, bool is_written) {
   Py_buffer& buffer = buffers_.emplace_back();
-  if (PyObject_GetBuffer(object.ptr(), &buffer, is_written ? PyBUF_WRITABLE : PyBUF_SIMPLE) != 0) {
+  const int flags = is_written ? PyBUF_WRITABLE : PyBUF_SIMPLE;
+  if (InPython([&] { return PyObject_GetBuffer(object.ptr(), &buffer, flags); }) != 0) {
     buffers_.pop_back();
     throw py::error_already_set();
   }
@@ -109,19 +126,19 @@ BorrowedBuffers::Bytes BorrowedBuffers::BorrowBuffer(py::handle object, bool is_
 
 // By what torch.Tensor promises; no torch is imported for it.
 BorrowedBuffers::Bytes BorrowedBuffers::BorrowTensor(py::handle object) {
-  const auto device = object.attr("device").attr("type").cast<std::string>();
+  const auto device = Attribute(Attribute(object, "device"), "type").cast<std::string>();
   if (device != "cpu") {
     Raise(MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
                     absl::StrCat("the tensor is in memory of a ", device, " device"),
                     {.hint = "copy it to host memory first: tensor.cpu()"}));
   }
-  if (!object.attr("is_contiguous")().cast<bool>()) {
+  if (!CallOf(object, "is_contiguous").cast<bool>()) {
     PyErr_SetString(PyExc_BufferError, "the tensor is not contiguous: pass tensor.contiguous()");
     throw py::error_already_set();
   }
-  const auto address = object.attr("data_ptr")().cast<uintptr_t>();
-  const auto items = object.attr("numel")().cast<size_t>();
-  const auto item_bytes = object.attr("element_size")().cast<size_t>();
+  const auto address = CallOf(object, "data_ptr").cast<uintptr_t>();
+  const auto items = CallOf(object, "numel").cast<size_t>();
+  const auto item_bytes = CallOf(object, "element_size").cast<size_t>();
   tensors_.push_back(py::reinterpret_borrow<py::object>(object));
   return {reinterpret_cast<std::byte*>(address), items * item_bytes};
 }

@@ -144,7 +144,7 @@ py::object GetIntoMany(const PyClient& client, const Arguments& arguments) {
 py::list Views(const PyClient& client, const std::vector<std::string>& keys,
                const GetOptions& options) {
   std::vector<absl::StatusOr<View>> views = client.GetViews(keys, options);
-  py::list list(views.size());
+  py::list list = NewList(views.size());
   for (size_t i = 0; i < views.size(); ++i) {
     list[i] = views[i].ok() ? py::cast(std::make_unique<PyView>(*std::move(views[i])))
                             : ErrorOf(views[i].status());
@@ -189,8 +189,9 @@ py::object MatchPrefix(const PyClient& client, const Arguments& arguments) {
   absl::StatusOr<PrefixMatch> match = client.MatchPrefix(
       KeysOf(arguments[0]), {.call = CallOf(arguments, 2), .hold = absl::Seconds(hold)});
   RaiseIfError(match.status());
-  return py::cast(Match{match->matched, std::move(match->sizes), absl::ToDoubleSeconds(match->held),
-                        match->miss.ok() ? py::none() : ErrorOf(match->miss)});
+  Match found = {match->matched, std::move(match->sizes), absl::ToDoubleSeconds(match->held),
+                 match->miss.ok() ? py::none() : ErrorOf(match->miss)};
+  return InPython([&] { return py::cast(std::move(found)); });
 }
 
 py::object DescriptionOutcome(const absl::StatusOr<Description>& description) {

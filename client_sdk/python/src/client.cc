@@ -5,6 +5,8 @@
 
 #include "client_sdk/python/src/client_options.h"
 #include "client_sdk/python/src/errors.h"
+#include "client_sdk/python/src/gil.h"
+#include "client_sdk/python/src/results.h"
 #include "common/error.h"
 #include "common/status_macros.h"
 
@@ -32,14 +34,13 @@ class NewBytes {
 
   // Any thread without the GIL.
   absl::StatusOr<MutableBuffer> Make(size_t index, uint64_t bytes) {
-    const GilOnOurThread gil;
     PyObject* made = nullptr;
-    if (gil.ok()) {
+    WithGil([&] {
       Py_XDECREF(objects_[index]);
       made = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
       objects_[index] = made;
       if (made == nullptr) PyErr_Clear();
-    }
+    });
     if (made == nullptr) {
       return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
                        "no memory for the object");
@@ -60,18 +61,12 @@ class NewBytes {
   std::vector<PyObject*> objects_;
 };
 
-std::shared_ptr<Client> Connect(ClientOptions options) {
-  RequireThreadsOfGrpc();
-  auto connected = WithoutGil([&] { return Client::Connect(std::move(options)); });
-  RaiseIfError(connected.status());
-  return *std::move(connected);
-}
-
 }  // namespace
 
-PyClient::PyClient(ClientOptions options)
-    : name_space_(options.name_space), masters_(options.masters) {
-  client_ = Connect(std::move(options));
+PyClient::PyClient(ClientOptions options, py::object on_warning)
+    : name_space_(options.name_space), masters_(options.masters), warnings_(std::move(on_warning)) {
+  options.on_warning = warnings_.Sink();
+  client_ = Connect(options);
 }
 
 std::shared_ptr<Client> PyClient::Open() const {
@@ -155,7 +150,7 @@ py::list PyClient::GetMany(const std::vector<std::string>& keys, const GetOption
     return client.GetMany(
         keys, [&made](size_t index, uint64_t bytes) { return made.Make(index, bytes); }, options);
   });
-  py::list values(results.size());
+  py::list values = NewList(results.size());
   for (size_t i = 0; i < results.size(); ++i) {
     values[i] = results[i].ok() ? made.Take(i, *results[i]) : ErrorOf(results[i].status());
   }

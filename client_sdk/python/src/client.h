@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "client_sdk/python/src/view.h"
+#include "client_sdk/python/src/warnings.h"
 #include "moonpool/client.h"
 
 namespace moonpool::python {
@@ -20,7 +21,7 @@ namespace moonpool::python {
 // Thread-safe, as moonpool::Client is. Every public method is called with the GIL.
 class PyClient {
  public:
-  explicit PyClient(ClientOptions options);
+  PyClient(ClientOptions options, pybind11::object on_warning);
   // Where the process was forked meanwhile, what the client has belongs to the parent and is left.
   ~PyClient() { Close(); }
 
@@ -50,6 +51,8 @@ class PyClient {
   bool is_closed() const;
   const std::string& name_space() const { return name_space_; }
   const std::vector<std::string>& masters() const { return masters_; }
+  // For the collector.
+  pybind11::object& on_warning() { return warnings_.function(); }
 
  private:
   // FailedPrecondition once it is closed, and in a forked child.
@@ -63,6 +66,7 @@ class PyClient {
   const int forks_ = ForkCount();
   const std::string name_space_;
   const std::vector<std::string> masters_;
+  Warnings warnings_;  // before the client, which calls it
   mutable absl::Mutex mutex_;
   std::shared_ptr<Client> client_ ABSL_GUARDED_BY(mutex_);
 };

@@ -1,9 +1,8 @@
 #include "client_sdk/python/src/client_options.h"
 
-#include <cxxabi.h>
+#include <pybind11/stl.h>
 
-#include <memory>
-#include <utility>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "client_sdk/python/src/errors.h"
@@ -12,7 +11,7 @@
 
 namespace moonpool::python {
 
-namespace py = pybind11;
+namespace {
 
 void RequireThreadsOfGrpc() {
   static const int forks_at_first = ForkCount();
@@ -23,32 +22,40 @@ void RequireThreadsOfGrpc() {
                            "multiprocessing's \"spawn\""}));
 }
 
-// Python's object goes with the GIL, or not at all.
-std::function<void(absl::string_view)> WarningsTo(py::object function) {
-  const std::shared_ptr<py::object> target(new py::object(std::move(function)),
-                                           [](py::object* object) {
-                                             const GilOnOurThread gil;
-                                             if (gil.ok()) delete object;
-                                           });
-  return [target, forks = ForkCount()](absl::string_view line) {
-    if (ForkCount() != forks) return;
-    const GilOnOurThread gil;
-    if (!gil.ok()) return;
-    try {
-      (*target)(TextOf(line));
-    } catch (const abi::__forced_unwind&) {
-      Park();  // the interpreter ends
-    } catch (py::error_already_set& error) {
-      error.discard_as_unraisable("on_warning of moonpool.Client");
-    }
-  };
-}
-
 Path PathOf(const std::string& name) {
   if (name == "auto") return Path::kAuto;
   if (name == "tcp") return Path::kTcp;
   if (name == "shm") return Path::kShm;
   RaiseInvalid(absl::StrCat("path is \"", name, "\""), "auto, tcp or shm");
+}
+
+}  // namespace
+
+ClientOptions TakeClientOptions(Keywords& keywords) {
+  ClientOptions options;
+  std::string path = "auto";
+  keywords.Take("masters", &options.masters);
+  keywords.Take("namespace", &options.name_space);
+  keywords.Take("fingerprint", &options.fingerprint);
+  keywords.Take("path", &path);
+  keywords.Take("verify", &options.verify);
+  keywords.TakeSeconds("timeout", &options.timeout);
+  keywords.Take("wait_for_master", &options.wait_for_master);
+  keywords.Take("location_cache_entries", &options.location_cache_entries);
+  keywords.Take("threads", &options.async_threads);
+  keywords.Take("queue", &options.async_queue);
+  keywords.Take("tcp_streams", &options.tcp_streams);
+  keywords.Take("host_id", &options.host_id);
+  keywords.Take("trusted_uids", &options.trusted_uids);
+  options.path = PathOf(path);
+  return options;
+}
+
+std::unique_ptr<Client> Connect(const ClientOptions& options) {
+  RequireThreadsOfGrpc();
+  auto connected = WithoutGil([&] { return Client::Connect(options); });
+  RaiseIfError(connected.status());
+  return *std::move(connected);
 }
 
 }  // namespace moonpool::python

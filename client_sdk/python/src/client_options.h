@@ -1,25 +1,19 @@
-// Options of clients, as Python has them.
+// From arguments of Python's to a client.
 #pragma once
 
-#include <pybind11/pybind11.h>
+#include <memory>
 
-#include <functional>
-#include <string>
-
-#include "absl/strings/string_view.h"
+#include "client_sdk/python/src/keywords.h"
 #include "moonpool/client.h"
 
 namespace moonpool::python {
 
-// Before a client is made. gRPC starts threads with the first one and cannot start them anew: in a
-// child that was forked later a call would wait for ever, so there this raises.
-void RequireThreadsOfGrpc();
+// Takes all that are ClientOptions' but `on_warning` (warnings.h). Raises InvalidArgument and
+// TypeError.
+ClientOptions TakeClientOptions(Keywords& keywords);
 
-// Calls `function` with each line, from any thread of the client. What it raises is reported as
-// unraisable; in a forked child, and once the interpreter ends, it is not called.
-std::function<void(absl::string_view)> WarningsTo(pybind11::object function);
-
-// "auto", "tcp", "shm"; raises for anything else.
-Path PathOf(const std::string& name);
+// Without the GIL. Raises. gRPC starts threads with the first client and cannot start them anew: in
+// a child that was forked later a call would wait for ever, so there this raises, too.
+std::unique_ptr<Client> Connect(const ClientOptions& options);
 
 }  // namespace moonpool::python

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "client_sdk/python/src/client_options.h"
 #include "client_sdk/python/src/errors.h"
+#include "client_sdk/python/src/results.h"
 #include "common/error.h"
 
 namespace moonpool::python {
@@ -61,17 +62,18 @@ void RequireAsMany(size_t views, size_t keys) {
   if (views != keys) RaiseInvalid(absl::StrCat(keys, " keys, but ", views, " buffers"));
 }
 
-std::unique_ptr<Client> Connect(const ClientOptions& options) {
-  RequireThreadsOfGrpc();
-  auto connected = WithoutGil([&] { return Client::Connect(options); });
-  RaiseIfError(connected.status());
-  return *std::move(connected);
+ConnectorOptions With(ConnectorOptions options, const Warnings& warnings) {
+  options.client.on_warning = warnings.Sink();
+  return options;
 }
 
 }  // namespace
 
-Connector::Connector(const ConnectorOptions& options)
-    : options_(options), loads_(Connect(options.client)), stores_(Connect(options.client)) {}
+Connector::Connector(ConnectorOptions options, py::object on_warning)
+    : warnings_(std::move(on_warning)),
+      options_(With(std::move(options), warnings_)),
+      loads_(Connect(options_.client)),
+      stores_(Connect(options_.client)) {}
 
 uint64_t Connector::Begin(std::unique_ptr<BorrowedBuffers> buffers) {
   if (ForkCount() != forks_) {
@@ -97,13 +99,14 @@ void Connector::Run(const std::unique_ptr<Client>& client, uint64_t id, size_t k
   }
 }
 
-uint64_t Connector::SubmitSet(py::handle keys, const py::sequence& views) {
+uint64_t Connector::SubmitSet(py::handle keys, py::handle views) {
   std::vector<std::string> names = KeysOf(keys);
-  RequireAsMany(views.size(), names.size());
+  const Items lent(views, "buffers");
+  RequireAsMany(lent.size(), names.size());
   auto buffers = std::make_unique<BorrowedBuffers>();
   std::vector<PutItem> items(names.size());
   for (size_t i = 0; i < items.size(); ++i) {
-    items[i] = {.key = std::move(names[i]), .value = buffers->Readable(views[i])};
+    items[i] = {.key = std::move(names[i]), .value = buffers->Readable(lent[i])};
   }
   const uint64_t id = Begin(std::move(buffers));
   // Two engines that store the same chunk at once are both told that it is there.
@@ -123,14 +126,15 @@ uint64_t Connector::SubmitSet(py::handle keys, const py::sequence& views) {
   return id;
 }
 
-uint64_t Connector::SubmitGet(py::handle keys, const py::sequence& views) {
+uint64_t Connector::SubmitGet(py::handle keys, py::handle views) {
   std::vector<std::string> names = KeysOf(keys);
-  RequireAsMany(views.size(), names.size());
+  const Items lent(views, "buffers");
+  RequireAsMany(lent.size(), names.size());
   auto buffers = std::make_unique<BorrowedBuffers>();
   std::vector<GetItem> items(names.size());
   std::vector<size_t> room(names.size());
   for (size_t i = 0; i < items.size(); ++i) {
-    items[i] = {.key = std::move(names[i]), .into = buffers->Writable(views[i])};
+    items[i] = {.key = std::move(names[i]), .into = buffers->Writable(lent[i])};
     for (const MutableBuffer& piece : items[i].into) room[i] += piece.size();
   }
   const uint64_t id = Begin(std::move(buffers));
@@ -184,28 +188,35 @@ uint64_t Connector::SubmitDelete(py::handle keys) {
 }
 
 py::list Connector::Drain() {
-  py::list drained;
+  py::list drained = NewList(0);
   for (const Completion& completion : completions_->Take()) {
     lent_.erase(completion.id);
-    py::list results;
-    for (const bool result : completion.results) results.append(py::bool_(result));
-    drained.append(
-        py::make_tuple(completion.id, completion.is_ok, TextOf(completion.error), results));
+    const py::int_ id(completion.id);
+    const py::str error = TextOf(completion.error);
+    const py::list results =
+        Each(completion.results, [](bool result) -> py::object { return py::bool_(result); });
+    PyObject* const batch = InPython([&] {
+      return PyTuple_Pack(4, id.ptr(), completion.is_ok ? Py_True : Py_False, error.ptr(),
+                          results.ptr());
+    });
+    if (batch == nullptr) throw py::error_already_set();
+    drained.append(py::reinterpret_steal<py::object>(batch));
   }
   return drained;
 }
 
 void Connector::Close() {
   if (ForkCount() != forks_) return Abandon();
-  std::unique_ptr<Client> loads, stores;
-  {
-    absl::MutexLock lock(&mutex_);
-    loads = std::move(loads_);
-    stores = std::move(stores_);
-  }
-  if (loads == nullptr) return;
   cancel_.Cancel();
   WithoutGil([&] {
+    // Whoever else closes it waits here for the first.
+    absl::MutexLock closing(&closing_);
+    std::unique_ptr<Client> loads, stores;
+    {
+      absl::MutexLock lock(&mutex_);
+      loads = std::move(loads_);
+      stores = std::move(stores_);
+    }
     loads.reset();
     stores.reset();
     return true;

@@ -16,6 +16,7 @@
 #include "client_sdk/python/src/buffers.h"
 #include "client_sdk/python/src/completions.h"
 #include "client_sdk/python/src/gil.h"
+#include "client_sdk/python/src/warnings.h"
 #include "common/cancel.h"
 #include "moonpool/client.h"
 
@@ -34,16 +35,16 @@ struct ConnectorOptions {
 // or comes after Close, completes at once, as failed: submitting raises for wrong usage only.
 class Connector {
  public:
-  explicit Connector(const ConnectorOptions& options);
+  Connector(ConnectorOptions options, pybind11::object on_warning);
   ~Connector() { Close(); }
 
   int event_fd() const { return completions_->fd(); }
 
   // The number of the batch. `views`: one buffer for each key, lent until the batch is drained.
   // A store: true where the key has an object now, by this batch or before it.
-  uint64_t SubmitSet(pybind11::handle keys, const pybind11::sequence& views);
+  uint64_t SubmitSet(pybind11::handle keys, pybind11::handle views);
   // A load: true where the buffer was filled to its end, and verified.
-  uint64_t SubmitGet(pybind11::handle keys, const pybind11::sequence& views);
+  uint64_t SubmitGet(pybind11::handle keys, pybind11::handle views);
   // A lookup: true where the object can be read.
   uint64_t SubmitExists(pybind11::handle keys);
   // A deletion: true where there is no object any more.
@@ -53,11 +54,13 @@ class Connector {
   // and a deletion, that all went well; else, that at least one answer is one of the pool's.
   pybind11::list Drain();
 
-  // What is under way is cancelled; when it returns nothing touches a buffer. Idempotent. What was
-  // not drained can still be.
+  // What is under way is cancelled; when it returns, on any of the threads that call it, nothing
+  // touches a buffer. Idempotent; not from `on_warning`. What was not drained can still be.
   void Close();
 
   ClientStats stats() const;
+  // For the collector.
+  pybind11::object& on_warning() { return warnings_.function(); }
 
  private:
   // A new batch, which has what `views` lend.
@@ -71,9 +74,11 @@ class Connector {
   void Abandon() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   const int forks_ = ForkCount();
+  Warnings warnings_;  // before the clients, which call it
   const ConnectorOptions options_;
   const std::shared_ptr<Completions> completions_ = std::make_shared<Completions>();
   CancelSource cancel_;
+  absl::Mutex closing_;  // held while the clients end
   mutable absl::Mutex
       mutex_;  // held while something is queued, never while something is waited for
   std::unique_ptr<Client> loads_ ABSL_GUARDED_BY(mutex_);

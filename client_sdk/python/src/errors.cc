@@ -1,7 +1,10 @@
 #include "client_sdk/python/src/errors.h"
 
+#include <algorithm>
+#include <array>
 #include <string>
 
+#include "client_sdk/python/src/gil.h"
 #include "common/error.h"
 
 namespace moonpool::python {
@@ -30,9 +33,22 @@ py::object ErrorOf(const absl::Status& status) {
   const ErrorDetail detail = DetailOf(status).value_or(ErrorDetail{});
   const absl::string_view reason =
       detail.reason == ErrorReason::kUnspecified ? "" : ReasonName(detail.reason);
-  return (*from_status)(TextOf(absl::StatusCodeToString(status.code())), TextOf(reason),
-                        TextOf(status.message()), TextOf(detail.hint), TextOf(detail.key),
-                        TextOf(detail.node), absl::ToDoubleSeconds(detail.retry_after));
+  const std::array<py::object, 7> arguments = {
+      TextOf(absl::StatusCodeToString(status.code())),
+      TextOf(reason),
+      TextOf(status.message()),
+      TextOf(detail.hint),
+      TextOf(detail.key),
+      TextOf(detail.node),
+      py::float_(absl::ToDoubleSeconds(detail.retry_after))};
+  std::array<PyObject*, 7> borrowed;
+  std::transform(arguments.begin(), arguments.end(), borrowed.begin(),
+                 [](const py::object& argument) { return argument.ptr(); });
+  PyObject* const error = InPython([&] {
+    return PyObject_Vectorcall(from_status->ptr(), borrowed.data(), borrowed.size(), nullptr);
+  });
+  if (error == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(error);
 }
 
 void Raise(const absl::Status& status) {

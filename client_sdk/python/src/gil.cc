@@ -26,7 +26,7 @@ void Park() {
 
 void TakeGilBack(PyThreadState* state) {
   if (IsFinalizing()) Park();
-  PyEval_RestoreThread(state);
+  InPython([&] { PyEval_RestoreThread(state); });
 }
 
 int ForkCount() {

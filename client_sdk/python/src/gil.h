@@ -2,8 +2,7 @@
 #pragma once
 
 #include <Python.h>
-
-#include <utility>
+#include <cxxabi.h>
 
 namespace moonpool::python {
 
@@ -12,6 +11,20 @@ bool IsFinalizing();
 
 // Never returns: for a thread that may not go on, since the interpreter is ending.
 [[noreturn]] void Park();
+
+// Runs `call`, a call of CPython's that may run Python code, if only a finalizer when something
+// that the collector sees is made. Does not return once the interpreter is ending: CPython would
+// end the thread by unwinding from there, and the frames above this, our own and pybind11's, would
+// drop their references without the lock. So close around the call that nothing of C++'s is in
+// between.
+template <typename Call>
+auto InPython(Call call) {
+  try {
+    return call();
+  } catch (const abi::__forced_unwind&) {
+    Park();
+  }
+}
 
 // Takes the lock again on a thread of Python's that gave it up. Does not return once the
 // interpreter is ending: CPython would end the thread by unwinding through our frames.
@@ -33,24 +46,27 @@ auto WithoutGil(Call call) {
   }
 }
 
-// On a thread of ours: takes the lock for its scope. `ok()` is false when there is no interpreter
-// to talk to any more; then nothing of Python's may be touched.
-class GilOnOurThread {
- public:
-  GilOnOurThread() : ok_(Py_IsInitialized() != 0 && !IsFinalizing()) {
-    if (ok_) state_ = PyGILState_Ensure();
+// Runs `use` with the lock on a thread that does not hold it. False: there is no interpreter to
+// talk to any more, and `use` did not run.
+//
+// The interpreter may end while this waits for the lock, or while `use` is in Python code. CPython
+// then ends the thread, by unwinding it from there without the lock. So `use` throws nothing and
+// has nothing whose destructor touches Python. A thread of Python's is parked: it holds what must
+// stay, and nobody waits for it. One of the SDK's ends, frame by frame, for its client joins it.
+template <typename Use>
+bool WithGil(Use use) {
+  if (Py_IsInitialized() == 0 || IsFinalizing()) return false;
+  const bool is_pythons = PyGILState_GetThisThreadState() != nullptr;
+  try {
+    const PyGILState_STATE state = PyGILState_Ensure();
+    use();
+    PyGILState_Release(state);
+    return true;
+  } catch (const abi::__forced_unwind&) {
+    if (is_pythons) Park();
+    throw;
   }
-  ~GilOnOurThread() {
-    if (ok_ && PyGILState_Check() != 0) PyGILState_Release(state_);
-  }
-  GilOnOurThread(const GilOnOurThread&) = delete;
-  GilOnOurThread& operator=(const GilOnOurThread&) = delete;
-  bool ok() const { return ok_; }
-
- private:
-  const bool ok_;
-  PyGILState_STATE state_ = {};
-};
+}
 
 // Counts the forks between the first process that asked and this one. What has threads and
 // connections is of use only where the count is what it was when it was made.

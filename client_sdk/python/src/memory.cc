@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "client_sdk/python/src/collector.h"
 #include "client_sdk/python/src/errors.h"
 #include "client_sdk/python/src/gil.h"
 #include "common/error.h"
@@ -120,7 +121,8 @@ void BindMemory(py::module_& module) {
   py::class_<Memory>(module, "Memory", py::buffer_protocol(),
                      "Memory that somebody else owns, by its address: an engine's pool. Goes "
                      "wherever a buffer goes.\n\n`owner` is kept alive as long as this object; "
-                     "without one the caller sees to it that the memory outlives every call.")
+                     "without one the caller sees to it that the memory outlives every call.",
+                     SeenByCollector<Memory, &Memory::owner>())
       .def(py::init(&MakeMemory), py::arg("address"), py::arg("nbytes"), py::kw_only(),
            py::arg("owner") = py::none(), py::arg("writable") = true)
       .def_readonly("address", &Memory::address, "First byte's address.")

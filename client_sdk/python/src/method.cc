@@ -23,14 +23,14 @@ size_t IndexOf(const ParameterList& parameters, PyObject* name) {
 
 bool Arguments::Bool(size_t index, bool otherwise) const {
   if (values_[index] == nullptr) return otherwise;
-  const int is_true = PyObject_IsTrue(values_[index]);
+  const int is_true = InPython([&] { return PyObject_IsTrue(values_[index]); });
   if (is_true < 0) throw py::error_already_set();
   return is_true != 0;
 }
 
 uint32_t Arguments::Count(size_t index, uint32_t otherwise) const {
   if (values_[index] == nullptr) return otherwise;
-  const unsigned long value = PyLong_AsUnsignedLong(values_[index]);  // NOLINT: CPython's
+  const auto value = InPython([&] { return PyLong_AsUnsignedLong(values_[index]); });
   if (PyErr_Occurred() != nullptr) throw py::error_already_set();
   if (value > std::numeric_limits<uint32_t>::max()) {
     PyErr_SetString(PyExc_OverflowError, "the number is too large");
@@ -41,7 +41,7 @@ uint32_t Arguments::Count(size_t index, uint32_t otherwise) const {
 
 double Arguments::Number(size_t index, double otherwise) const {
   if (values_[index] == nullptr) return otherwise;
-  const double value = PyFloat_AsDouble(values_[index]);
+  const double value = InPython([&] { return PyFloat_AsDouble(values_[index]); });
   if (value == -1.0 && PyErr_Occurred() != nullptr) throw py::error_already_set();
   return value;
 }
@@ -88,6 +88,8 @@ void SetErrorOf(std::exception_ptr exception) {
     PyErr_NoMemory();
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
+  } catch (...) {  // nothing passes into CPython's frames, which are C
+    PyErr_SetString(PyExc_RuntimeError, "an exception of an unknown kind");
   }
 }
 

@@ -73,33 +73,35 @@ Self& ObjectOf(PyObject* self) {
 // Sets Python's error for the exception that is being handled.
 void SetErrorOf(std::exception_ptr exception);
 
-template <typename Self, auto kFunction, const auto& kParameters>
-PyObject* CallMethod(PyObject* self, PyObject* const* given, Py_ssize_t given_count,
-                     PyObject* keywords) {
-  std::array<PyObject*, kParameters.names.size()> values = {};
+// The border between CPython and C++: what `call` returns, or its exception as Python's error.
+template <typename Call>
+PyObject* AtBorder(Call call) {
   try {
-    SortArguments({kParameters.names.data(), kParameters.names.size(), kParameters.positional,
-                   kParameters.required},
-                  given, PyVectorcall_NARGS(static_cast<size_t>(given_count)), keywords,
-                  values.data());
-    return kFunction(ObjectOf<Self>(self), Arguments(values.data())).release().ptr();
+    return call().release().ptr();
   } catch (const abi::__forced_unwind&) {
-    // The interpreter ends, and ends this thread in the middle of Python code that we called.
-    Park();
+    Park();  // InPython stands around what may run Python code; this, for what it was forgotten at
   } catch (...) {
     SetErrorOf(std::current_exception());
     return nullptr;
   }
 }
 
+template <typename Self, auto kFunction, const auto& kParameters>
+PyObject* CallMethod(PyObject* self, PyObject* const* given, Py_ssize_t given_count,
+                     PyObject* keywords) {
+  std::array<PyObject*, kParameters.names.size()> values = {};
+  return AtBorder([&] {
+    SortArguments({kParameters.names.data(), kParameters.names.size(), kParameters.positional,
+                   kParameters.required},
+                  given, PyVectorcall_NARGS(static_cast<size_t>(given_count)), keywords,
+                  values.data());
+    return kFunction(ObjectOf<Self>(self), Arguments(values.data()));
+  });
+}
+
 template <typename Self, auto kFunction>
 PyObject* GetProperty(PyObject* self, void*) {
-  try {
-    return kFunction(ObjectOf<Self>(self)).release().ptr();
-  } catch (...) {
-    SetErrorOf(std::current_exception());
-    return nullptr;
-  }
+  return AtBorder([&] { return kFunction(ObjectOf<Self>(self)); });
 }
 
 // `doc` begins with the signature and "\n--\n\n", from which inspect.signature has it. Both strings
@@ -115,7 +117,7 @@ void AddMethod(pybind11::handle type, const char* name, const char* doc) {
               doc);
 }
 
-// Read-only. kFunction(Self&) runs no Python code of others.
+// Read-only: kFunction(Self&).
 template <typename Self, auto kFunction>
 void AddProperty(pybind11::handle type, const char* name, const char* doc) {
   AddPropertyTo(type, name, &GetProperty<Self, kFunction>, doc);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "client_sdk/python/src/collector.h"
 #include "client_sdk/python/src/docs.h"
 #include "moonpool/client.h"
 
@@ -45,7 +46,8 @@ void BindLookResults(py::module_& module) {
 }
 
 void BindMatch(py::module_& module) {
-  py::class_<Match>(module, "PrefixMatch", docs::kPrefixMatch)
+  py::class_<Match>(module, "PrefixMatch", docs::kPrefixMatch,
+                    SeenByCollector<Match, &Match::miss>())
       .def_readonly("matched", &Match::matched, "Leading keys that are readable now.")
       .def_property_readonly("sizes", &SizesOf, "Bytes of each matched object.")
       .def_readonly("held", &Match::held, "Seconds of the lease, counted from the call.")

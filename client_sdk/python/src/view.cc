@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "client_sdk/python/src/errors.h"
+#include "client_sdk/python/src/results.h"
 
 namespace moonpool::python {
 
@@ -28,10 +29,10 @@ const View& PyView::Held() const {
 }
 
 py::list PyView::Pieces() const {
-  py::list pieces;
+  py::list pieces = NewList(0);
   for (const ConstBuffer& bytes : Held().pieces()) {
     const py::object piece = py::cast(Piece{view_, bytes});
-    PyObject* const memory = PyMemoryView_FromObject(piece.ptr());
+    PyObject* const memory = InPython([&] { return PyMemoryView_FromObject(piece.ptr()); });
     if (memory == nullptr) throw py::error_already_set();
     pieces.append(py::reinterpret_steal<py::object>(memory));
   }

@@ -1,21 +1,17 @@
 """Ends of interpreters, forks and threads: each in a process of its own, which must end well."""
 
-import subprocess
-import sys
-import textwrap
+import types
 
 import pytest
+from pool import Master, Node
+from process import run
 
-SECONDS = 60
 
-
-def run(pool, script):
-    """Runs the script with `master` set; returns what it printed."""
-    head = f"import moonpool, os, sys, threading\nmaster = {pool.master!r}\n"
-    done = subprocess.run([sys.executable, "-X", "dev", "-c", head + textwrap.dedent(script)],
-                          capture_output=True, text=True, timeout=SECONDS)
-    assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+@pytest.fixture
+def mortal():
+    """A pool whose only node, the process `node`, a script may kill."""
+    with Master() as master, Node(master.address, "mortal") as node:
+        yield types.SimpleNamespace(master=master.address, node=node.process.pid)
 
 
 def test_objects_may_outlive_the_interpreter(pool):
@@ -30,7 +26,7 @@ def test_objects_may_outlive_the_interpreter(pool):
                 print("still", client.get("k"))
         last = Last()
         sys.modules["kept"] = [client, view, pieces, buffer, last]
-    """)
+    """).stdout
     assert out in ("still b'value'\n", "")
 
 
@@ -92,7 +88,7 @@ def test_a_fork_after_the_import_is_fine(pool):
         print(os.read(read, 1000).decode())
         with moonpool.Client(master, namespace="fork") as client:
             print(client.get("k").decode())
-    """)
+    """).stdout
     assert out == "value\nvalue\n"
 
 
@@ -119,7 +115,7 @@ def test_a_forked_child_leaves_the_clients_of_its_parent_alone(pool):
         print(os.read(read, 1000).decode())
         assert view.valid and bytes(view.pieces[0]) == b"value"
         assert client.get("k") == b"value"
-    """)
+    """).stdout
     assert out == ("True;the client was made before this process was forked;"
                    "this process was forked from one that had made a client\n")
 
@@ -163,46 +159,173 @@ def test_many_threads_share_a_client(pool):
         for thread in threads:
             thread.join()
         print(wrong, client.stats()["puts"])
-    """)
+    """).stdout
     assert out == "[] 800\n"
 
 
-def test_warnings_reach_pythons_log(pool):
-    out = run(pool, """
-        lines = []
-        # A key that no path can reach: shared memory of a host that is none.
-        client = moonpool.Client(master, namespace="warn", fingerprint="t", host_id="elsewhere",
-                                 path="shm", on_warning=lines.append)
+# What a node's death makes a client say: once, on whichever thread finds the path dead.
+DIES = """
+    import signal
+    def die():
+        os.kill(%d, signal.SIGKILL)
+    def outcome(call, *arguments):
         try:
-            client.put("k", b"1", timeout=0.5)
+            return call(*arguments)
         except moonpool.MoonpoolError as error:
-            print(type(error).__name__, all(isinstance(line, str) for line in lines))
-    """)
-    assert out.endswith("True\n")
+            return error
+"""
 
 
-def test_leaks(pool):
-    """Resident memory is the same after many cycles as after some."""
-    out = run(pool, """
-        import resource, numpy
-        def resident():
-            with open("/proc/self/statm") as file:
-                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        client = moonpool.Client(master, namespace="leaks", fingerprint="t")
-        array = numpy.ones(4096, numpy.uint8)
-        into = numpy.empty_like(array)
-        def cycles(count):
-            for i in range(count):
-                client.put("k", array)
-                client.get("k")
-                client.get_into("k", into)
-                with client.get_view("k") as view:
-                    view.pieces
-                client.get_many(["k", "absent"])
-                client.remove("absent")
-        cycles(500)
-        before = resident()
-        cycles(2000)
-        print(resident() - before)
+def test_warnings_reach_their_function(mortal):
+    out = run(mortal, DIES % mortal.node + """
+    lines = []
+    client = moonpool.Client(master, namespace="warn", fingerprint="t", path="tcp",
+                             on_warning=lines.append)
+    client.put("k", b"1")
+    client.get("k")
+    die()
+    while not lines:
+        outcome(client.get, "k")
+    print(lines[0])
+    """).stdout
+    assert "path to node failed" in out and "node=mortal" in out
+
+
+def test_a_function_for_warnings_may_raise(mortal):
+    done = run(mortal, DIES % mortal.node + """
+    begun = threading.Event()
+    def raises(line):
+        begun.set()
+        raise ValueError("as it likes")
+    client = moonpool.Client(master, namespace="warn", fingerprint="t", path="tcp",
+                             on_warning=raises)
+    client.put("k", b"1")
+    client.get("k")
+    die()
+    while not begun.is_set():
+        outcome(client.get, "k")
     """)
-    assert int(out) < 4 << 20
+    assert "Exception ignored in: <function raises" in done.stderr
+    assert "ValueError: as it likes" in done.stderr
+
+
+# Where the thread that warns is when the interpreter ends: in the function, or before it, asking
+# for the lock, which the main thread gives up no more.
+WARNED = {
+    "inside": """
+    def warned(line):
+        begun.set()
+        while True:
+            pass
+    """,
+    "before": """
+    def warned(line):
+        pass
+    """,
+}
+ENDS = {
+    "inside": """
+    begun.wait()
+    """,
+    "before": """
+    sys.setswitchinterval(1)
+    begin.set()
+    sum(range(1_000_000))
+    """,
+}
+
+
+@pytest.mark.parametrize("where", ["inside", "before"])
+def test_a_thread_of_pythons_may_be_warning_at_the_end(mortal, where):
+    run(mortal, DIES % mortal.node + WARNED[where] + """
+    begin, begun = threading.Event(), threading.Event()
+    client = moonpool.Client(master, namespace="warn", fingerprint="t", path="tcp",
+                             on_warning=warned)
+    client.put("k", b"1")
+    client.get("k")
+    def read():
+        begin.wait()
+        while True:
+            outcome(client.get, "k")
+    die()
+    threading.Thread(target=read, daemon=True).start()
+    """ + ENDS[where].replace("begun.wait()", "begin.set(); begun.wait()"))
+
+
+@pytest.mark.parametrize("where", ["inside", "before"])
+def test_a_thread_of_the_clients_may_be_warning_at_the_end(mortal, where):
+    """It ends, and is not kept: the connector, which goes with the interpreter, waits for it."""
+    run(mortal, DIES % mortal.node + WARNED[where] + """
+    begin, begun = threading.Event(), threading.Event()
+    connector = moonpool._native.Connector(masters=[master], namespace="warn", fingerprint="t",
+                                           path="tcp", threads=1, on_warning=warned)
+    into = bytearray(1)
+    def batch(submit, *arguments):
+        submit(*arguments)
+        while not (drained := connector.drain_completions()):
+            pass
+        return drained[0][1]
+    assert batch(connector.submit_batch_set, ["k"], [b"1"])
+    assert batch(connector.submit_batch_get, ["k"], [into])
+    die()
+    for _ in range(100):
+        connector.submit_batch_get(["k"], [into])
+    sys.modules["kept"] = connector  # which goes for certain
+    del connector
+    """ + ENDS[where])
+
+
+def test_all_who_close_a_connector_wait_for_its_threads(mortal):
+    out = run(mortal, DIES % mortal.node + """
+    begun, may_end, ended = threading.Event(), threading.Event(), []
+    def warned(line):
+        begun.set()
+        may_end.wait()
+        ended.append(True)
+    connector = moonpool._native.Connector(masters=[master], namespace="close", fingerprint="t",
+                                           path="tcp", threads=1, on_warning=warned)
+    into = bytearray(1)
+    def batch(submit, *arguments):
+        submit(*arguments)
+        while not connector.drain_completions():
+            pass
+    batch(connector.submit_batch_set, ["k"], [b"1"])
+    batch(connector.submit_batch_get, ["k"], [into])
+    assert connector.stats()["gets"]
+    die()
+    while not begun.is_set():
+        connector.submit_batch_get(["k"], [into])
+    first = threading.Thread(target=connector.close)
+    first.start()
+    while connector.stats()["gets"]:
+        pass  # until the first is closing it
+    sys.setswitchinterval(1000)  # from here nobody runs unless this thread waits
+    may_end.set()
+    connector.close()
+    print(ended)
+    first.join()
+    """).stdout
+    assert out == "[True]\n"
+
+
+def test_a_property_may_be_read_at_the_end(pool):
+    """What it makes sets the collector off, and so any Python code."""
+    run(pool, """
+        import gc
+        client = moonpool.Client(master, namespace="gc", fingerprint="t")
+        begun = threading.Event()
+        def read():
+            while True:
+                kept.append(client.masters)
+        def collecting(phase, info):
+            if threading.current_thread() is reader:
+                begun.set()
+                while True:
+                    pass
+        kept = []
+        reader = threading.Thread(target=read, daemon=True)
+        gc.callbacks.append(collecting)
+        gc.set_threshold(1)
+        reader.start()
+        begun.wait()
+    """)
