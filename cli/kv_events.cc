@@ -54,8 +54,8 @@ class Bridge {
   bool Publish(const EventBatch& batch) {
     if (!batch.events.empty()) {
       if (!is_size_known_) FindBlockSize();
-      publisher_.Publish(EncodeKvEvents(
-          batch.events, absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()), wire_));
+      const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+      publisher_.Publish(JoinKvEvents({EncodeKvEvents(batch.events, wire_)}, 1, now).front());
     }
     has_gap_ = publisher_.TakeGap() || has_gap_;
     if (!has_gap_ || !batch.is_whole || clock_.Now() < told_at_ + kBetweenSnapshots) return true;
