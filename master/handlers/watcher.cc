@@ -37,14 +37,14 @@ v1::EventReset ToProto(EventCursor::Reset reset) {
 void Write(const Core& core, const Event& event, uint64_t sequence, v1::Event* out) {
   out->set_sequence(sequence);
   out->set_namespace_(core.NamespaceName(event.name_space));
-  out->set_key(event.key);
-  out->set_parent(event.parent);
+  out->set_key(event.key.data(), event.key.size());
+  out->set_parent(event.parent.data(), event.parent.size());
   out->set_size_bytes(event.size_bytes);
   out->set_generation(event.generation.value);
   for (const EventPlace& place : event.places) {
     v1::EventPlace* const to = out->add_places();
-    to->set_node(place.node);
-    to->set_medium(place.medium);
+    to->set_node(place.node.data(), place.node.size());
+    to->set_medium(place.medium.data(), place.medium.size());
   }
   if (event.kind == EventKind::kStored) {
     out->set_kind(v1::EVENT_STORED);
