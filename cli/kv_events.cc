@@ -3,8 +3,12 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "cli/commands.h"
 #include "cli/kv_events/kv_event_wire.h"
@@ -19,8 +23,11 @@
 namespace moonpool::cli {
 namespace {
 
-// A subscriber who has missed more than is kept has everything told anew, and with him all others.
-constexpr absl::Duration kBetweenSnapshots = absl::Seconds(10);
+// Who needs what is stored, and cannot be told it alone, has everything told anew, and with him all
+// others.
+constexpr absl::Duration kBetweenRepeats = absl::Seconds(10);
+// While no master answers, nobody waits longer for a snapshot.
+constexpr absl::Duration kSnapshotPatience = absl::Seconds(5);
 
 struct Arguments {
   KvPublisherOptions publisher;
@@ -28,37 +35,56 @@ struct Arguments {
   std::string form = "map";
 };
 
-// What stands between the stream and the sockets.
+double SecondsSinceEpoch() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()); }
+
+// What stands between the pool and the sockets.
 class Bridge {
  public:
-  Bridge(const Session& session, const Arguments& arguments, KvPublisher& publisher)
+  Bridge(const Session& session, const KvEventWireOptions& wire, CancelToken cancel)
       : session_(session),
-        wire_(arguments.wire),
-        is_size_known_(wire_.block_size != 0),
-        publisher_(publisher) {}
+        cancel_(std::move(cancel)),
+        is_size_known_(wire.block_size != 0),
+        wire_(wire) {}
 
   // Until it is cancelled, or fails.
-  absl::Status Run(const CancelToken& cancel) {
+  absl::Status Run(KvPublisher& publisher) {
     while (true) {
       // From the start: a subscriber has to be told everything.
       ASSIGN_OR_RETURN(const auto stream, EventStream::Open({.masters = session_.masters,
                                                              .name_space = session_.name_space}));
       told_at_ = clock_.Now();
       RETURN_IF_ERROR(
-          stream->Run([this](const EventBatch& batch) { return Publish(batch); }, cancel));
+          stream->Run([&](const EventBatch& batch) { return Publish(batch, publisher); }, cancel_));
     }
+  }
+
+  // What is stored now, for one subscriber. On the thread of replays.
+  absl::StatusOr<std::vector<std::string>> TakeSnapshot(uint64_t batches_max) {
+    // A stream of its own: nothing is kept here for those who may never ask.
+    ASSIGN_OR_RETURN(const auto stream, EventStream::Open({.masters = session_.masters,
+                                                           .name_space = session_.name_space,
+                                                           .give_up_after = kSnapshotPatience}));
+    std::vector<EncodedEvents> parts;
+    RETURN_IF_ERROR(stream->Run(
+        [&](const EventBatch& batch) {
+          if (batch.reset != EventReset::kNone) parts.clear();
+          if (!batch.events.empty()) parts.push_back(EncodeKvEvents(batch.events, wire()));
+          return !batch.is_whole;
+        },
+        cancel_));
+    return JoinKvEvents(parts, batches_max, SecondsSinceEpoch());
   }
 
  private:
   // False: all is to be told anew.
-  bool Publish(const EventBatch& batch) {
+  bool Publish(const EventBatch& batch, KvPublisher& publisher) {
     if (!batch.events.empty()) {
       if (!is_size_known_) FindBlockSize();
-      publisher_.Publish(EncodeKvEvents(
-          batch.events, absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()), wire_));
+      publisher.Publish(
+          JoinKvEvents({EncodeKvEvents(batch.events, wire())}, 1, SecondsSinceEpoch()).front());
     }
-    has_gap_ = publisher_.TakeGap() || has_gap_;
-    if (!has_gap_ || !batch.is_whole || clock_.Now() < told_at_ + kBetweenSnapshots) return true;
+    has_gap_ = publisher.TakeGap() || has_gap_;
+    if (!has_gap_ || !batch.is_whole || clock_.Now() < told_at_ + kBetweenRepeats) return true;
     has_gap_ = false;
     return false;
   }
@@ -69,35 +95,47 @@ class Bridge {
     if (!pool.ok()) return;
     for (const v1::NamespaceStatus& known : pool->namespaces()) {
       if (known.name() != session_.name_space) continue;
-      wire_.block_size = PageTokensOf(known.fingerprint()).value_or(0);
       is_size_known_ = true;
+      absl::MutexLock lock(&mutex_);
+      wire_.block_size = PageTokensOf(known.fingerprint()).value_or(0);
     }
+  }
+  KvEventWireOptions wire() const {
+    absl::MutexLock lock(&mutex_);
+    return wire_;
   }
 
   const Session& session_;
+  const CancelToken cancel_;
   const SteadyClock clock_;
-  KvEventWireOptions wire_;
   bool is_size_known_;
-  KvPublisher& publisher_;
   absl::Time told_at_;
   bool has_gap_ = false;
+  mutable absl::Mutex mutex_;
+  KvEventWireOptions wire_ ABSL_GUARDED_BY(mutex_);
 };
 
 int Run(const Session& session, Arguments& arguments) {
   const StopToken stop;
   arguments.wire.form = arguments.form == "map" ? KvEventForm::kMap : KvEventForm::kArray;
-  arguments.publisher.replays_topic = arguments.wire.form == KvEventForm::kMap;
-  if (arguments.publisher.topic.empty()) {
-    arguments.publisher.topic = absl::StrCat("kv@moonpool@", session.name_space);
+  Bridge bridge(session, arguments.wire, stop.token());
+  KvPublisherOptions& options = arguments.publisher;
+  options.kept.first_number = static_cast<uint64_t>(absl::ToUnixMicros(absl::Now()));
+  options.replay.sends_topic = arguments.wire.form == KvEventForm::kMap;
+  options.replay.snapshot = [&bridge](uint64_t batches_max) {
+    return bridge.TakeSnapshot(batches_max);
+  };
+  if (options.replay.topic.empty()) {
+    options.replay.topic = absl::StrCat("kv@moonpool@", session.name_space);
   }
-  const auto publisher = KvPublisher::Start(arguments.publisher);
+  const auto publisher = KvPublisher::Start(options);
   if (!publisher.ok()) return Fail(session, publisher.status());
   std::printf("ready: --endpoint %s --replay-endpoint %s\n", (*publisher)->endpoint().c_str(),
               (*publisher)->replay_endpoint().c_str());
   if (const absl::Status written = FlushStandardOutput(); !written.ok()) {
     return Fail(session, written);
   }
-  const absl::Status end = Bridge(session, arguments, **publisher).Run(stop.token());
+  const absl::Status end = bridge.Run(**publisher);
   return absl::IsCancelled(end) ? kOk : Fail(session, end);
 }
 
@@ -118,7 +156,8 @@ void AddKvEventsCommand(CLI::App& app, Session& session) {
                 "Where batches are published [tcp://127.0.0.1:5557]");
   AddTextOption(*command, "--replay-endpoint", &publisher.replay_endpoint,
                 "Where those that were missed are asked for\n[tcp://127.0.0.1:5558]");
-  AddTextOption(*command, "--topic", &publisher.topic, "Of all batches [kv@moonpool@NAMESPACE]");
+  AddTextOption(*command, "--topic", &publisher.replay.topic,
+                "Of all batches [kv@moonpool@NAMESPACE]");
   AddChoiceOption(
       *command, "--form", &arguments->form, {"map", "array"},
       "map: events as vLLM 0.32 and SGLang 0.5.23 write\nthem; array: as older vLLM did [map]");
@@ -126,9 +165,10 @@ void AddKvEventsCommand(CLI::App& app, Session& session) {
                 "Where blocks are said to be [EXTERNAL]");
   AddNumberOption(*command, "--block-size", &arguments->wire.block_size, {1, 1 << 20},
                   "Tokens of a block [page_tokens of the namespace's\nfingerprint, else 0]");
-  AddNumberOption(*command, "--keep-batches", &publisher.kept_batches, {1, 1 << 24},
+  AddNumberOption(*command, "--keep-batches", &publisher.kept.batches_max, {1, 1 << 24},
                   "For those who missed some [10000]");
-  AddBytesOption(*command, "--keep-bytes", &publisher.kept_bytes, "And no more than that [64MiB]");
+  AddBytesOption(*command, "--keep-bytes", &publisher.kept.bytes_max,
+                 "And no more than that [64MiB]");
   command->callback([&session, arguments] {
     session.run = [&session, arguments] { return Run(session, *arguments); };
   });

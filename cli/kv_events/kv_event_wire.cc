@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -13,6 +14,8 @@
 namespace moonpool::cli {
 namespace {
 
+constexpr uint64_t kPageTokensMax = 1 << 20;
+
 // Several events of the pool that are one on the wire.
 struct Run {
   EventKind kind = EventKind::kCleared;
@@ -20,7 +23,7 @@ struct Run {
 };
 
 bool Continues(const Event& last, const Event& next) {
-  if (next.kind != last.kind) return false;
+  if (next.kind != last.kind || KvGroupOf(next.key) != KvGroupOf(last.key)) return false;
   return next.kind == EventKind::kRemoved ||
          (next.kind == EventKind::kStored && next.parent == last.key);
 }
@@ -70,8 +73,19 @@ class EventWriter {
     out_.Text(options_.medium);
   }
 
+  // Older releases, which wrote arrays, knew of no groups.
+  std::optional<uint64_t> GroupOf(absl::Span<const Event> events) const {
+    return is_map() ? KvGroupOf(events[0].key) : std::nullopt;
+  }
+  void WriteGroup(std::optional<uint64_t> group) {
+    if (!group.has_value()) return;
+    Field("group_idx");
+    out_.Number(*group);
+  }
+
   void WriteStored(absl::Span<const Event> events) {
-    Begin("BlockStored", 7, 6);
+    const std::optional<uint64_t> group = GroupOf(events);
+    Begin("BlockStored", group.has_value() ? 8 : 7, 6);
     WriteHashes(events);
     Field("parent_block_hash");
     const std::string& parent = events[0].parent;
@@ -86,51 +100,99 @@ class EventWriter {
     if (!is_map()) return;
     Field("lora_name");
     out_.Nil();
+    WriteGroup(group);
   }
   void WriteRemoved(absl::Span<const Event> events) {
-    Begin("BlockRemoved", 2, 2);
+    const std::optional<uint64_t> group = GroupOf(events);
+    Begin("BlockRemoved", group.has_value() ? 3 : 2, 2);
     WriteHashes(events);
     WriteMedium();
+    WriteGroup(group);
   }
 
   MsgpackWriter& out_;
   const KvEventWireOptions& options_;
 };
 
+// What a number of fields and keys is: digits and nothing else.
+std::optional<uint64_t> Digits(absl::string_view text) {
+  uint64_t number = 0;
+  const bool are_digits = std::all_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_isdigit(static_cast<unsigned char>(c));
+  });
+  if (!are_digits || !absl::SimpleAtoi(text, &number)) return std::nullopt;
+  return number;
+}
+
+bool IsHash(absl::string_view segment) {
+  return !segment.empty() && segment.size() % 2 == 0 &&
+         std::all_of(segment.begin(), segment.end(),
+                     [](char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); });
+}
+
+// "a/b/c": "a/b" and "c"; "c": "" and "c".
+std::pair<absl::string_view, absl::string_view> SplitLast(absl::string_view key) {
+  const size_t slash = key.rfind('/');
+  if (slash == key.npos) return {"", key};
+  return {key.substr(0, slash), key.substr(slash + 1)};
+}
+
+std::string BatchOf(absl::Span<const EncodedEvents> parts, double time) {
+  MsgpackWriter out;
+  size_t count = 0;
+  for (const EncodedEvents& part : parts) count += part.count;
+  out.Array(3);
+  out.Real(time);
+  out.Array(count);
+  for (const EncodedEvents& part : parts) out.Encoded(part.bytes);
+  out.Number(0);
+  return out.Take();
+}
+
 }  // namespace
 
 std::string BlockHashOf(absl::string_view key) {
-  const size_t slash = key.rfind('/');
-  const absl::string_view last = slash == key.npos ? key : key.substr(slash + 1);
-  const bool is_hex =
-      !last.empty() && last.size() % 2 == 0 && std::all_of(last.begin(), last.end(), [](char c) {
-        return absl::ascii_isxdigit(static_cast<unsigned char>(c));
-      });
-  return is_hex ? absl::HexStringToBytes(last) : std::string(key);
+  const absl::string_view last = SplitLast(key).second;
+  return IsHash(last) ? absl::HexStringToBytes(last) : std::string(key);
+}
+
+std::optional<uint64_t> KvGroupOf(absl::string_view key) {
+  const auto [rest, last] = SplitLast(key);
+  absl::string_view part = SplitLast(rest).second;
+  if (!IsHash(last) || !absl::ConsumePrefix(&part, "g")) return std::nullopt;
+  return Digits(part);
 }
 
 std::optional<uint64_t> PageTokensOf(absl::string_view fingerprint) {
-  for (absl::string_view field : absl::StrSplit(fingerprint, ';')) {
+  std::vector<absl::string_view> fields = absl::StrSplit(fingerprint, ';');
+  if (fields.size() > 1 && absl::StartsWith(fields.back(), "sha256=")) {
+    fields.resize(fields.size() - 2);  // what was before it may have lost its end
+  }
+  for (absl::string_view field : fields) {
     field = absl::StripAsciiWhitespace(field);
-    uint64_t tokens = 0;
-    if (absl::ConsumePrefix(&field, "page_tokens=") && absl::SimpleAtoi(field, &tokens)) {
-      return tokens;
-    }
+    if (!absl::ConsumePrefix(&field, "page_tokens=")) continue;
+    const std::optional<uint64_t> tokens = Digits(field);
+    if (tokens.has_value() && *tokens >= 1 && *tokens <= kPageTokensMax) return tokens;
   }
   return std::nullopt;
 }
 
-std::string EncodeKvEvents(absl::Span<const Event> events, double time,
-                           const KvEventWireOptions& options) {
+EncodedEvents EncodeKvEvents(absl::Span<const Event> events, const KvEventWireOptions& options) {
   MsgpackWriter out;
   const std::vector<Run> runs = RunsOf(events);
-  out.Array(3);
-  out.Real(time);
-  out.Array(runs.size());
   EventWriter writer(out, options);
   for (const Run& run : runs) writer.Write(run);
-  out.Number(0);
-  return out.Take();
+  return {.count = runs.size(), .bytes = out.Take()};
+}
+
+std::vector<std::string> JoinKvEvents(absl::Span<const EncodedEvents> parts, uint64_t batches_max,
+                                      double time) {
+  std::vector<std::string> batches;
+  const size_t together = std::max<size_t>(1, (parts.size() + batches_max - 1) / batches_max);
+  for (size_t i = 0; i < parts.size(); i += together) {
+    batches.push_back(BatchOf(parts.subspan(i, together), time));
+  }
+  return batches;
 }
 
 }  // namespace moonpool::cli

@@ -27,12 +27,27 @@ struct KvEventWireOptions {
 // else the key as it is.
 std::string BlockHashOf(absl::string_view key);
 
-// "model=m;page_tokens=16": 16. Where a layout fingerprint does not say: nullopt.
+// The group of vLLM's KV cache that the key's block is of: "g1/00ff": 1. Blocks of several groups
+// have one hash. nullopt: the key names none.
+std::optional<uint64_t> KvGroupOf(absl::string_view key);
+
+// "page_tokens=16;model=m": 16, from 1 to 2^20. Where a layout fingerprint does not say, or where
+// the field may have been cut (moonpool.fingerprint cuts before ";sha256="): nullopt.
 std::optional<uint64_t> PageTokensOf(absl::string_view fingerprint);
 
-// One batch: [time in seconds since 1970, [event...], data-parallel rank 0]. Blocks of one chain
-// that are stored one after the other become one event, as do removals in a row.
-std::string EncodeKvEvents(absl::Span<const Event> events, double time,
-                           const KvEventWireOptions& options);
+// Events as they stand in a batch.
+struct EncodedEvents {
+  size_t count = 0;
+  std::string bytes = {};
+};
+
+// Blocks of one chain and group that are stored one after the other become one event, as do
+// removals in a row.
+EncodedEvents EncodeKvEvents(absl::Span<const Event> events, const KvEventWireOptions& options);
+
+// Batches, one for each part or, where these are more than `batches_max` (> 0), for several in a
+// row: [time in seconds since 1970, [event...], data-parallel rank 0].
+std::vector<std::string> JoinKvEvents(absl::Span<const EncodedEvents> parts, uint64_t batches_max,
+                                      double time);
 
 }  // namespace moonpool::cli

@@ -18,6 +18,11 @@ Event Stored(std::string key, std::string parent = "") {
 }
 Event Removed(std::string key) { return {.kind = EventKind::kRemoved, .key = std::move(key)}; }
 
+std::string EncodeBatch(absl::Span<const Event> events, double time,
+                        const KvEventWireOptions& options) {
+  return JoinKvEvents({EncodeKvEvents(events, options)}, 1, time).front();
+}
+
 std::string Hex(const std::string& bytes) { return absl::BytesToHexString(bytes); }
 
 TEST(BlockHash, IsTheLastSegmentWhereThatIsHexadecimal) {
@@ -30,11 +35,37 @@ TEST(BlockHash, IsTheLastSegmentWhereThatIsHexadecimal) {
 }
 
 TEST(PageTokens, StandInTheFingerprint) {
+  // As the adapters of vLLM and SGLang write theirs.
+  EXPECT_EQ(PageTokensOf("page_tokens=16;dtype=bfloat16;engine=vllm;layout=0011223344556677"), 16);
+  EXPECT_EQ(PageTokensOf("page_tokens=64;cp=1;dtype=float16;engine=sglang;format=1;kv=mha;"
+                         "layout=page_first;model=/models/llama;pages=fp8;pp=1;tp=4"),
+            64);
   EXPECT_EQ(PageTokensOf("dtype=bf16;page_tokens=16;tp=2"), 16);
   EXPECT_EQ(PageTokensOf("model=m; page_tokens=128"), 128);
   EXPECT_EQ(PageTokensOf("v1"), std::nullopt);
-  EXPECT_EQ(PageTokensOf("page_tokens=many"), std::nullopt);
-  EXPECT_EQ(PageTokensOf("my_page_tokens=3"), std::nullopt);
+}
+
+TEST(PageTokens, AreAWholeFieldAndAWholeNumber) {
+  for (const char* fingerprint :
+       {"page_tokens=many", "page_tokens=", "page_tokens=0", "page_tokens=-16", "page_tokens=+16",
+        "page_tokens=16x", "page_tokens=1048577", "my_page_tokens=3", "page_tokens_max=3",
+        "block_tokens=16", "page=16", "tag=page_tokens\\x3d16", "Page_Tokens=16"}) {
+    EXPECT_EQ(PageTokensOf(fingerprint), std::nullopt) << fingerprint;
+  }
+}
+
+TEST(PageTokens, OfATextThatWasCutTheLastFieldIsNotTrusted) {
+  EXPECT_EQ(PageTokensOf("model=m;page_tokens=12;sha256=00ff"), std::nullopt);  // it may be 128
+  EXPECT_EQ(PageTokensOf("page_tokens=128;model=a-long-n;sha256=00ff"), 128);
+}
+
+TEST(KvGroup, StandsBeforeTheHash) {
+  EXPECT_EQ(KvGroupOf("g0/00ff"), 0);
+  EXPECT_EQ(KvGroupOf("toy/g12/00ff"), 12);
+  for (const char* key : {"00ff", "t0p0/00ff", "g/00ff", "g1", "g1/block", "g-1/00ff", "xg1/00ff",
+                          "g1/0/00ff", "g1x/00ff"}) {
+    EXPECT_EQ(KvGroupOf(key), std::nullopt) << key;
+  }
 }
 
 TEST(Msgpack, LengthsAndNumbersTakeTheShortestForm) {
@@ -61,7 +92,7 @@ TEST(Msgpack, LengthsAndNumbersTakeTheShortestForm) {
 // As msgspec has encoded vLLM's KVEventBatch(ts=1.5, ..., data_parallel_rank=0).
 TEST(KvEvents, AreWhatVllmWrites) {
   const Event events[] = {Stored("m/0102"), Removed("a"), Event{.kind = EventKind::kCleared}};
-  EXPECT_EQ(EncodeKvEvents(events, 1.5, {.block_size = 16}),
+  EXPECT_EQ(EncodeBatch(events, 1.5, {.block_size = 16}),
             "\x93\xcb?\xf8\x00\x00\x00\x00\x00\x00\x93\x88\xa4type\xab"
             "BlockStored\xac"
             "block_hashes\x91\xc4\x02\x01\x02\xb1parent_block_hash\xc0\xa9token_ids\x90\xaa"
@@ -76,7 +107,7 @@ TEST(KvEvents, AreWhatVllmWrites) {
 
 TEST(KvEvents, AreWhatOlderReleasesWroteInTheOtherForm) {
   const Event events[] = {Stored("00", "01"), Removed("a"), Event{.kind = EventKind::kCleared}};
-  EXPECT_EQ(EncodeKvEvents(events, 0, {.form = KvEventForm::kArray, .medium = "M"}),
+  EXPECT_EQ(EncodeBatch(events, 0, {.form = KvEventForm::kArray, .medium = "M"}),
             "\x93\xcb\x00\x00\x00\x00\x00\x00\x00\x00\x93\x97\xab"
             "BlockStored\x91\xc4\x01\x00\xc4\x01\x01\x90\x00\xc0\xa1M\x93\xac"
             "BlockRemoved\x91\xc4\x01"
@@ -87,11 +118,52 @@ TEST(KvEvents, AreWhatOlderReleasesWroteInTheOtherForm) {
 TEST(KvEvents, BlocksOfAChainThatComeOneAfterTheOtherAreOneEvent) {
   const Event events[] = {Stored("01", "00"), Stored("02", "01"), Stored("09"), Removed("01"),
                           Removed("02")};
-  EXPECT_EQ(Hex(EncodeKvEvents(events, 0, {.form = KvEventForm::kArray, .medium = ""})),
+  EXPECT_EQ(Hex(EncodeBatch(events, 0, {.form = KvEventForm::kArray, .medium = ""})),
             Hex("\x93\xcb\x00\x00\x00\x00\x00\x00\x00\x00\x93\x97\xab"
                 "BlockStored\x92\xc4\x01\x01\xc4\x01\x02\xc4\x01\x00\x90\x00\xc0\xa0\x97\xab"
                 "BlockStored\x91\xc4\x01\x09\xc0\x90\x00\xc0\xa0\x93\xac"
                 "BlockRemoved\x92\xc4\x01\x01\xc4\x01\x02\xa0\x00"s));
+}
+
+// As msgspec has encoded vLLM's BlockStored(..., group_idx=1) and BlockRemoved(..., group_idx=0).
+TEST(KvEvents, OfGroupsSayWhichAsVllmDoes) {
+  const Event events[] = {Stored("g1/0102"), Removed("g0/01")};
+  EXPECT_EQ(EncodeBatch(events, 0, {.medium = "M", .block_size = 16}),
+            "\x93\xcb\x00\x00\x00\x00\x00\x00\x00\x00\x92\x89\xa4type\xab"
+            "BlockStored\xac"
+            "block_hashes\x91\xc4\x02\x01\x02\xb1parent_block_hash\xc0\xa9token_ids\x90\xaa"
+            "block_size\x10\xa7lora_id\xc0\xa6medium\xa1M\xa9lora_name\xc0\xa9group_idx\x01"
+            "\x84\xa4type\xac"
+            "BlockRemoved\xac"
+            "block_hashes\x91\xc4\x01\x01\xa6medium\xa1M\xa9group_idx\x00\x00"s);
+}
+
+TEST(KvEvents, OfOneHashInTwoGroupsAreTwo) {
+  const Event events[] = {Removed("g0/01"), Removed("g1/01"), Removed("g1/02"), Removed("01")};
+  const EncodedEvents encoded = EncodeKvEvents(events, {});
+  EXPECT_EQ(encoded.count, 3);
+  EXPECT_EQ(EncodeKvEvents(events, {.form = KvEventForm::kArray}).bytes.find("group"),
+            std::string::npos);
+}
+
+TEST(KvEvents, PartsAreJoinedWhenThereAreMoreThanBatches) {
+  std::vector<EncodedEvents> parts;
+  for (const char* key : {"01", "02", "03", "04", "05"}) {
+    const Event removed[] = {Removed(key)};
+    parts.push_back(EncodeKvEvents(removed, {}));
+  }
+  EXPECT_EQ(JoinKvEvents(parts, 9, 0).size(), 5);
+  const std::vector<std::string> two = JoinKvEvents(parts, 2, 0);
+  ASSERT_EQ(two.size(), 2);
+  const auto batch = [&](uint8_t count, absl::Span<const EncodedEvents> of) {
+    std::string bytes = "\x93\xcb\x00\x00\x00\x00\x00\x00\x00\x00"s;
+    bytes += static_cast<char>(0x90 | count);
+    for (const EncodedEvents& part : of) bytes += part.bytes;
+    return bytes + '\0';
+  };
+  EXPECT_EQ(Hex(two[0]), Hex(batch(3, absl::MakeSpan(parts).first(3))));
+  EXPECT_EQ(Hex(two[1]), Hex(batch(2, absl::MakeSpan(parts).last(2))));
+  EXPECT_EQ(JoinKvEvents(parts, 1, 0).size(), 1);
 }
 
 }  // namespace

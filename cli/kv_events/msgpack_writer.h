@@ -28,6 +28,9 @@ class MsgpackWriter {
   void Real(double real);
   void Nil() { out_.push_back(static_cast<char>(0xc0)); }
 
+  // Values that were written before, by another one.
+  void Encoded(absl::string_view bytes) { out_.append(bytes.data(), bytes.size()); }
+
   std::string Take() { return std::exchange(out_, {}); }
 
  private:

@@ -3,6 +3,7 @@
 #include <zmq.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
@@ -90,13 +91,15 @@ void ZmqSocket::Subscribe(absl::string_view topic) {
            "subscribe");
 }
 
-bool ZmqSocket::Send(absl::Span<const absl::string_view> frames) {
+ZmqSocket::Sent ZmqSocket::Send(absl::Span<const absl::string_view> frames) {
   for (size_t i = 0; i < frames.size(); ++i) {
     const int flags = ZMQ_DONTWAIT | (i + 1 < frames.size() ? ZMQ_SNDMORE : 0);
     // Only the first frame of a message can be refused.
-    if (zmq_send(socket_.get(), frames[i].data(), frames[i].size(), flags) < 0) return false;
+    if (zmq_send(socket_.get(), frames[i].data(), frames[i].size(), flags) < 0) {
+      return zmq_errno() == EAGAIN ? Sent::kNoRoom : Sent::kGone;
+    }
   }
-  return true;
+  return Sent::kSent;
 }
 
 std::optional<std::vector<std::string>> ZmqSocket::Receive(absl::Duration within) {

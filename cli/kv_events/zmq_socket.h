@@ -44,8 +44,9 @@ class ZmqSocket {
   const std::string& endpoint() const { return endpoint_; }
   void Subscribe(absl::string_view topic);
 
-  // All frames, or none: false when there is no room for the peer, or it has gone.
-  bool Send(absl::Span<const absl::string_view> frames);
+  // All frames, or none.
+  enum class Sent { kSent, kNoRoom, kGone };  // the latter two: the peer has none, or there is none
+  Sent Send(absl::Span<const absl::string_view> frames);
   // nullopt: nothing came within the time.
   std::optional<std::vector<std::string>> Receive(absl::Duration within);
 

@@ -1,6 +1,5 @@
 // What becomes of objects, told to those who follow it.
 #include <algorithm>
-#include <utility>
 
 #include "master/core/core.h"
 #include "master/core/core_state.h"
@@ -13,14 +12,14 @@ Event CoreState::EventOf(SlotIndex slot, EventKind kind) const {
               .name_space = object.name_space,
               .size_bytes = object.size_bytes,
               .generation = object.generation,
-              .key = std::string(objects.KeyOf(slot))};
-  if (object.parent != kNoSlot) event.parent = std::string(objects.KeyOf(object.parent));
+              .key = objects.KeyOf(slot)};
+  if (object.parent != kNoSlot) event.parent = objects.KeyOf(object.parent);
   objects.ForEachPart(slot, [&](const StoredPart& part) {
     const NodeRecord& node = nodes[part.node];
-    EventPlace place{.node = node.description.name,
-                     .medium = node.segments[part.segment].spec.medium};
+    const EventPlace place{.node = node.description.name,
+                           .medium = node.segments[part.segment].spec.medium};
     if (std::find(event.places.begin(), event.places.end(), place) == event.places.end()) {
-      event.places.push_back(std::move(place));
+      event.places.push_back(place);
     }
   });
   return event;
@@ -35,7 +34,7 @@ void CoreState::NoteGone(SlotIndex slot, DeathCause cause) {
   if (!events.is_on()) return events.Skip();
   Event event = EventOf(slot, EventKind::kRemoved);
   event.cause = cause;
-  events.Add(std::move(event));
+  events.Add(event);
 }
 
 void Core::KeepEvents(bool is_on) {

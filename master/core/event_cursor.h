@@ -47,6 +47,7 @@ class EventCursor {
     bool is_whole = false;  // what was told makes up the set of what is stored
     bool has_more = false;  // now
     EventToken last = {};   // up to where it was told
+    size_t cost = 0;        // in events: those that were told, and what was looked at for them
   };
   using OnReset = absl::FunctionRef<void(Reset why)>;
   using OnEvent = absl::FunctionRef<void(const Event&, uint64_t sequence)>;
@@ -62,8 +63,9 @@ class EventCursor {
 
  private:
   std::optional<Reset> Locate(const EventLog& log);
-  void Walk(const Core& core, size_t events_max, OnEvent on_event);
-  void Follow(const Core& core, size_t events_max, OnEvent on_event);
+  // What they cost.
+  size_t Walk(const Core& core, size_t events_max, OnEvent on_event);
+  size_t Follow(const Core& core, size_t events_max, OnEvent on_event);
   bool IsWanted(const Event& event) const;
 
   const EventCursorOptions options_;

@@ -8,16 +8,17 @@
 // Events are numbered from 1 on, also those that are not kept: nobody may be listening. So who
 // knows up to where he has come can tell whether the log still has what follows.
 //
-// Memory: nothing before Start, then up to max_events entries of some 250 bytes with keys of 40; at
-// the worst, with the longest keys, 2.3 KiB each.
+// Memory: nothing before Start, then up to max_events entries of 48 bytes and their text, which is
+// copied into a queue of bytes: the core adds an event with every put, under the lock of all calls.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <string>
-#include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/strings/string_view.h"
 #include "common/types.h"
+#include "master/core/byte_queue.h"
 #include "master/core/chunked_vector.h"
 #include "master/core/obituary.h"
 #include "master/core/object_table.h"
@@ -28,19 +29,20 @@ enum class EventKind : uint8_t { kStored, kRemoved };
 
 // Where a replica stood when the event happened. Nodes come and go, so it has names.
 struct EventPlace {
-  std::string node = {};
-  std::string medium = {};
+  absl::string_view node = {};
+  absl::string_view medium = {};
   bool operator==(const EventPlace&) const = default;
 };
 
+// Its texts are those of the core or of the log that it is from, until that changes.
 struct Event {
   EventKind kind = EventKind::kStored;
   DeathCause cause = DeathCause::kEvicted;  // of a removal
   NamespaceId name_space = 0;
   uint64_t size_bytes = 0;
   Generation generation = {};
-  std::string key = {};
-  std::string parent = {};                         // empty = start of a chain, or not known
+  absl::string_view key = {};
+  absl::string_view parent = {};                   // empty = start of a chain, or not known
   absl::InlinedVector<EventPlace, 1> places = {};  // without repetition
 };
 
@@ -64,14 +66,17 @@ class EventLog {
   void Stop() {
     is_on_ = false;
     ring_ = {};
+    texts_ = {};
   }
 
-  void Add(Event event) {
+  void Add(const Event& event) {
     if (ring_.empty()) base_ = next_;
     if (ring_.size() < max_) {
-      ring_.push_back(std::move(event));
+      ring_.push_back(Keep(event));
     } else {
-      ring_[(next_ - base_) % max_] = std::move(event);
+      Entry& oldest = ring_[(next_ - base_) % max_];
+      texts_.Pop(oldest.text_bytes);
+      oldest = Keep(event);
     }
     ++next_;
   }
@@ -83,7 +88,7 @@ class EventLog {
   // Of the oldest one that is here; next() when there is none.
   uint64_t first() const { return next_ - ring_.size(); }
   // One of [first(), next()).
-  const Event& operator[](uint64_t sequence) const { return ring_[(sequence - base_) % max_]; }
+  Event operator[](uint64_t sequence) const { return EventOf(ring_[(sequence - base_) % max_]); }
 
   EventToken last() const { return {.log = id_, .sequence = next_ - 1}; }
   // What follows the token is here, if anything does.
@@ -94,10 +99,30 @@ class EventLog {
   size_t size() const { return ring_.size(); }
 
  private:
+  // An event whose text is: key, parent, then of each place the lengths of both names and the
+  // names.
+  struct Entry {
+    uint64_t size_bytes = 0;
+    Generation generation = {};
+    const char* text = nullptr;
+    uint32_t text_bytes = 0;
+    uint32_t key_bytes = 0;
+    uint32_t parent_bytes = 0;
+    uint32_t places = 0;
+    NamespaceId name_space = 0;
+    EventKind kind = EventKind::kStored;
+    DeathCause cause = DeathCause::kEvicted;
+  };
+  using Lengths = std::array<uint32_t, 2>;
+
+  Entry Keep(const Event& event);
+  static Event EventOf(const Entry& entry);
+
   const uint32_t max_;
   const uint64_t id_;
   bool is_on_ = false;
-  ChunkedVector<Event, 256> ring_;
+  ChunkedVector<Entry, 256> ring_;
+  ByteQueue texts_;    // of the ring's entries, in their order
   uint64_t base_ = 1;  // sequence of what came to ring_[0] first
   uint64_t next_ = 1;
 };

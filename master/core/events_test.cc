@@ -171,6 +171,48 @@ TEST_F(EventsTest, TheLogIsBounded) {
   }
 }
 
+// Texts go round and round in the log's memory: of all lengths, also longer than a piece of it.
+TEST_F(EventsTest, WhatIsKeptKeepsItsText) {
+  constexpr uint32_t kKept = 50;
+  EventLog log(kKept, 1);
+  log.Start();
+  const auto text = [](uint64_t n, size_t most) {
+    const size_t size = 1 + (n * 7919) % most;
+    return absl::StrCat(n, std::string(size, static_cast<char>('a' + n % 26)));
+  };
+  const auto longest = [](uint64_t n) { return n % 97 == 0 ? 100'000 : 3'000; };
+  for (uint64_t n = 1; n <= 2'000; ++n) {
+    const std::string key = text(n, longest(n));
+    const std::string parent = n % 3 == 0 ? "" : text(n + 1, 1'000);
+    const std::string node = text(n, 20);
+    Event event{.kind = n % 2 == 0 ? EventKind::kStored : EventKind::kRemoved,
+                .cause = DeathCause::kDamaged,
+                .name_space = static_cast<NamespaceId>(n),
+                .size_bytes = n,
+                .generation = Generation{n + 1},
+                .key = key,
+                .parent = parent};
+    for (uint64_t i = 0; i < n % 4; ++i) event.places.push_back({.node = node, .medium = "dram"});
+    log.Add(event);
+    for (uint64_t old = log.first(); old < log.next(); ++old) {
+      const Event kept = log[old];
+      ASSERT_EQ(kept.key, text(old, longest(old)));
+      ASSERT_EQ(kept.parent, old % 3 == 0 ? "" : text(old + 1, 1'000));
+      ASSERT_EQ(kept.size_bytes, old);
+      ASSERT_EQ(kept.generation.value, old + 1);
+      ASSERT_EQ(kept.name_space, static_cast<NamespaceId>(old));
+      ASSERT_EQ(kept.kind, old % 2 == 0 ? EventKind::kStored : EventKind::kRemoved);
+      ASSERT_EQ(kept.places.size(), old % 4);
+      for (const EventPlace& place : kept.places) {
+        ASSERT_EQ(place, (EventPlace{.node = text(old, 20), .medium = "dram"}));
+      }
+    }
+  }
+  EXPECT_EQ(log.size(), kKept);
+  log.Stop();
+  EXPECT_EQ(log.size(), 0);
+}
+
 // --- Followers.
 
 TEST_F(EventsTest, AFollowerBeginsWithWhatIsStored) {

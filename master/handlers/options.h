@@ -37,6 +37,9 @@ struct HandlersOptions {
   // For so long after the last stream has gone, events are kept: it may come back with its token.
   absl::Duration event_memory = absl::Minutes(1);
   size_t events_per_message = 512;
+  // To all streams together in one tick_interval, and at most one message more: other calls wait
+  // for the lock meanwhile, some 2 ms of 20.
+  size_t events_per_tick = 8192;
   size_t max_watchers = 256;
 
   // Durable state.

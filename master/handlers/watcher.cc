@@ -37,14 +37,14 @@ v1::EventReset ToProto(EventCursor::Reset reset) {
 void Write(const Core& core, const Event& event, uint64_t sequence, v1::Event* out) {
   out->set_sequence(sequence);
   out->set_namespace_(core.NamespaceName(event.name_space));
-  out->set_key(event.key);
-  out->set_parent(event.parent);
+  out->set_key(event.key.data(), event.key.size());
+  out->set_parent(event.parent.data(), event.parent.size());
   out->set_size_bytes(event.size_bytes);
   out->set_generation(event.generation.value);
   for (const EventPlace& place : event.places) {
     v1::EventPlace* const to = out->add_places();
-    to->set_node(place.node);
-    to->set_medium(place.medium);
+    to->set_node(place.node.data(), place.node.size());
+    to->set_medium(place.medium.data(), place.medium.size());
   }
   if (event.kind == EventKind::kStored) {
     out->set_kind(v1::EVENT_STORED);
@@ -68,17 +68,36 @@ Watcher::Watcher(WatcherTable& table, EventCursorOptions options, OnReady on_rea
 }
 
 Watcher::~Watcher() {
-  if (!is_ended()) std::erase(table_->open_, this);
+  if (!is_ended()) table_->Remove(this);
 }
 
 bool Watcher::TakeMessage(absl::Time now, v1::EventBatch* batch) {
-  if (is_ended() || is_sending_ || !is_due_) return false;
+  if (is_ended() || is_sending_) return false;
+  while (is_due_) {
+    if (cursor_.HasMore(table_->core_) && !table_->TakeTurn(this)) return false;
+    const EventCursor::Step step = Tell(batch);
+    is_due_ = step.has_more;
+    // What concerns others only is passed over: the next message, or sign of life, says up to
+    // where.
+    const bool has_news = !batch->events().empty() ||
+                          batch->reset() != v1::EVENT_RESET_UNSPECIFIED ||
+                          step.is_whole != has_said_whole_;
+    if (!has_news && !is_silent_for_long(now)) continue;
+    has_said_whole_ = step.is_whole;
+    said_at_ = now;
+    is_sending_ = true;
+    return true;
+  }
+  return false;
+}
+
+EventCursor::Step Watcher::Tell(v1::EventBatch* batch) {
   const HandlersOptions& options = table_->options_;
   const Core& core = table_->core_;
+  HandlerCounts& counts = table_->counts_;
   batch->Clear();
   SetVersion(batch->mutable_version());
   batch->set_heartbeat_interval_ms(ToWireMs(options.event_heartbeat));
-  HandlerCounts& counts = table_->counts_;
   const EventCursor::Step step = cursor_.Advance(
       core, options.events_per_message,
       [&](EventCursor::Reset why) {
@@ -100,10 +119,8 @@ bool Watcher::TakeMessage(absl::Time now, v1::EventBatch* batch) {
     token->set_sequence(step.last.sequence);
   }
   counts.events_sent += static_cast<uint64_t>(batch->events_size());
-  said_at_ = now;
-  is_sending_ = true;
-  is_due_ = step.has_more;
-  return true;
+  table_->Spend(step.cost);
+  return step;
 }
 
 void Watcher::Sent(absl::Time now) {
@@ -111,20 +128,25 @@ void Watcher::Sent(absl::Time now) {
   said_at_ = now;
 }
 
+bool Watcher::is_silent_for_long(absl::Time now) const {
+  return now >= said_at_ + table_->options_.event_heartbeat;
+}
+
+void Watcher::EndIfStalled(absl::Time now) {
+  const absl::Duration stall = table_->options_.event_stall;
+  if (is_sending_ && now >= said_at_ + stall) End(Stalled(stall));
+}
+
 void Watcher::Tick(absl::Time now) {
-  const HandlersOptions& options = table_->options_;
-  if (is_sending_) {
-    if (now >= said_at_ + options.event_stall) End(Stalled(options.event_stall));
-    return;
-  }
-  is_due_ = cursor_.HasMore(table_->core_) || now >= said_at_ + options.event_heartbeat;
+  if (is_sending_) return;
+  is_due_ = cursor_.HasMore(table_->core_) || is_silent_for_long(now);
   if (is_due_) on_ready_();
 }
 
 void Watcher::End(const absl::Status& status) {
   if (is_ended()) return;
   end_status_ = status;
-  std::erase(std::exchange(table_, nullptr)->open_, this);
+  std::exchange(table_, nullptr)->Remove(this);
   on_ready_();
 }
 
@@ -148,13 +170,37 @@ absl::StatusOr<std::unique_ptr<Watcher>> WatcherTable::Open(EventCursorOptions o
   return std::make_unique<Watcher>(*this, std::move(options), std::move(on_ready), now);
 }
 
+bool WatcherTable::TakeTurn(const Watcher* watcher) {
+  if (budget_ > 0) return true;
+  if (next_turn_ == nullptr) next_turn_ = watcher;
+  return false;
+}
+
+void WatcherTable::Spend(size_t cost) { budget_ -= std::min(budget_, cost); }
+
+void WatcherTable::BeginTurns(absl::Time now) {
+  if (now < turns_at_) return;  // a tick between: the core has more to do
+  turns_at_ = now + options_.tick_interval;
+  budget_ = options_.events_per_tick;
+  if (next_turn_ == nullptr) return;
+  std::rotate(open_.begin(), std::find(open_.begin(), open_.end(), next_turn_), open_.end());
+  next_turn_ = nullptr;
+}
+
+void WatcherTable::Remove(const Watcher* watcher) {
+  if (next_turn_ == watcher) next_turn_ = nullptr;
+  std::erase(open_, watcher);
+}
+
 void WatcherTable::Tick(absl::Time now) {
   // One that ends takes itself out.
   for (size_t i = 0; i < open_.size();) {
     Watcher* const watcher = open_[i];
-    watcher->Tick(now);
+    watcher->EndIfStalled(now);
     if (i < open_.size() && open_[i] == watcher) ++i;
   }
+  BeginTurns(now);
+  for (Watcher* const watcher : open_) watcher->Tick(now);
   if (!open_.empty()) {
     last_open_at_ = now;
   } else if (now >= last_open_at_ + options_.event_memory) {

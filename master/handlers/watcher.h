@@ -7,7 +7,9 @@
 //
 // It holds one message and a place in the log, so who reads slowly costs nothing but that place,
 // and begins anew when the log has lost what follows it. Events wait for the next tick, so that
-// those of many calls go together.
+// those of many calls go together. All streams share what may be told between two ticks, so that
+// many that have much to say do not keep the pool waiting: who comes too late for it in one is
+// first in the next.
 #pragma once
 
 #include <memory>
@@ -48,9 +50,12 @@ class Watcher {
  private:
   friend class WatcherTable;
 
-  // Wakes it when there is something to say, or it has said nothing for long; ends it when a
-  // message does not go out.
+  void EndIfStalled(absl::Time now);
+  // Wakes it when there is something to say, or it has said nothing for long.
   void Tick(absl::Time now);
+  // The next part, also when it has nothing in it.
+  EventCursor::Step Tell(v1::EventBatch* batch);
+  bool is_silent_for_long(absl::Time now) const;
   void End(const absl::Status& status);
 
   WatcherTable* table_;  // nullptr: it has ended
@@ -59,6 +64,7 @@ class Watcher {
   absl::Time said_at_;
   bool is_due_ = true;  // since the last tick, or since the last message left something to say
   bool is_sending_ = false;
+  bool has_said_whole_ = false;  // in its last message
   absl::Status end_status_;
 };
 
@@ -66,7 +72,7 @@ class Watcher {
 class WatcherTable {
  public:
   WatcherTable(Core& core, const HandlersOptions& options, HandlerCounts& counts)
-      : core_(core), options_(options), counts_(counts) {}
+      : core_(core), options_(options), counts_(counts), budget_(options.events_per_tick) {}
   ~WatcherTable();
 
   // RESOURCE_EXHAUSTED/LIMIT_REACHED, FAILED_PRECONDITION/BAD_ARGUMENT: no events are kept.
@@ -80,10 +86,19 @@ class WatcherTable {
  private:
   friend class Watcher;
 
+  // The turn of one that has something to tell; false: not before the next tick.
+  bool TakeTurn(const Watcher* watcher);
+  void Spend(size_t cost);
+  void BeginTurns(absl::Time now);
+  void Remove(const Watcher* watcher);
+
   Core& core_;
   const HandlersOptions& options_;
   HandlerCounts& counts_;
-  std::vector<Watcher*> open_;  // in order of age
+  std::vector<Watcher*> open_;                  // in order of their turns
+  const Watcher* next_turn_ = nullptr;          // the first who came too late; nullptr: nobody did
+  size_t budget_ = 0;                           // events that may be told until turns begin anew
+  absl::Time turns_at_ = absl::InfinitePast();  // then they do
   absl::Time last_open_at_ = absl::InfinitePast();
 };
 

@@ -21,6 +21,8 @@ using ::testing::IsEmpty;
 struct Stream {
   std::unique_ptr<Watcher> watcher;
   int pokes = 0;
+  bool reads_when_poked = false;  // as the edge does
+  int messages = 0;
   std::set<std::string> stored;
   std::vector<v1::EventReset> resets;
   v1::EventBatch last;
@@ -28,6 +30,7 @@ struct Stream {
   // Takes and applies one batch; false: there is none.
   bool Read(absl::Time now) {
     if (!watcher->TakeMessage(now, &last)) return false;
+    ++messages;
     if (last.reset() != 0) resets.push_back(last.reset());
     for (const v1::Event& event : last.events()) {
       if (event.kind() == v1::EVENT_CLEARED) stored.clear();
@@ -65,7 +68,12 @@ class WatcherTest : public HandlersFixture {
   absl::Status Watch(Stream& stream, v1::WatchRequest request = {}) {
     FillVersion(request.mutable_version());
     auto watcher = handlers.Watch(
-        request, [&stream] { ++stream.pokes; }, now);
+        request,
+        [this, &stream] {
+          ++stream.pokes;
+          if (stream.reads_when_poked) stream.Read(now);
+        },
+        now);
     if (watcher.ok()) stream.watcher = *std::move(watcher);
     return watcher.status();
   }
@@ -139,6 +147,37 @@ TEST_F(WatcherTest, WhereNothingHappensItSaysSo) {
   Advance(absl::Milliseconds(100));
   EXPECT_EQ(stream.ReadAll(now), 1);
   EXPECT_THAT(stream.last.events(), IsEmpty());
+  EXPECT_TRUE(stream.last.whole());
+}
+
+TEST_F(WatcherTest, InABusyPoolAQuietNamespaceHearsNoMoreThanSignsOfLife) {
+  ASSERT_THAT(core.OpenNamespace("quiet", "layout", now), IsOk());
+  Stream stream;
+  stream.reads_when_poked = true;
+  v1::WatchRequest request;
+  request.set_namespace_("quiet");
+  ASSERT_THAT(Watch(stream, request), IsOk());
+  stream.ReadAll(now);
+  EXPECT_TRUE(stream.last.whole());
+  EXPECT_EQ(stream.messages, 1);
+  for (int tick = 0; tick < 100; ++tick) {
+    Put(absl::StrCat("k", tick), 100);
+    Advance(absl::Milliseconds(20));
+  }
+  EXPECT_EQ(stream.messages, 3);  // of two seconds
+  // None of it was lost on him, though the log keeps only four events.
+  EXPECT_THAT(stream.resets, ElementsAre(v1::RESET_START));
+  EXPECT_EQ(stream.last.token().sequence(), core.events().last().sequence);
+}
+
+TEST_F(WatcherTest, AWalkPastOthersObjectsGoesOnWithoutEmptyMessages) {
+  ASSERT_THAT(core.OpenNamespace("quiet", "layout", now), IsOk());
+  for (int i = 0; i < 50; ++i) Put(absl::StrCat("k", i), 100);
+  Stream stream;
+  v1::WatchRequest request;
+  request.set_namespace_("quiet");
+  ASSERT_THAT(Watch(stream, request), IsOk());
+  EXPECT_EQ(stream.ReadAll(now), 2);  // that it begins; that this is all
   EXPECT_TRUE(stream.last.whole());
 }
 
@@ -237,6 +276,86 @@ TEST_F(WatcherTest, WhatComesFromTheWireIsChecked) {
                              other, [] {}, now)
                          .status()),
             ErrorReason::kPeerVersion);
+}
+
+// So many streams with so much to say that only a few get a turn between two ticks.
+class ManyWatchersTest : public HandlersFixture {
+ protected:
+  static constexpr size_t kStreams = 12;
+  static constexpr size_t kPerTick = 20;
+  static constexpr size_t kPerMessage = 8;
+  static constexpr size_t kObjects = 100;
+
+  ManyWatchersTest()
+      : HandlersFixture({.events_per_message = kPerMessage, .events_per_tick = kPerTick}) {
+    AddNode("n1", 64 * kMiB);
+    for (size_t i = 0; i < kObjects; ++i) Put(absl::StrCat("k", i), 100);
+    Advance(absl::Milliseconds(20));
+    for (Stream& stream : streams) {
+      v1::WatchRequest request;
+      FillVersion(request.mutable_version());
+      auto watcher = handlers.Watch(
+          request, [this, &stream] { stream.Read(now); }, now);
+      EXPECT_THAT(watcher, IsOk());
+      stream.watcher = *std::move(watcher);
+    }
+  }
+  ~ManyWatchersTest() override { handlers.Shutdown(now); }
+
+  // Between two ticks all of them want more all the time, the first ones most.
+  void ReadGreedily() {
+    for (Stream& stream : streams) stream.ReadAll(now);
+  }
+  size_t told() const {
+    size_t events = 0;
+    for (const Stream& stream : streams) events += stream.stored.size();
+    return events;
+  }
+
+  Stream streams[kStreams];
+};
+
+TEST_F(ManyWatchersTest, TellNoMoreThanTheirShareBetweenTwoTicks) {
+  for (int tick = 0; tick < 200; ++tick) {
+    const size_t before = told();
+    Advance(absl::Milliseconds(20));
+    ReadGreedily();
+    // And one message more, of the walk and of the log.
+    ASSERT_LE(told() - before, kPerTick + 2 * kPerMessage);
+  }
+  for (const Stream& stream : streams) EXPECT_EQ(stream.stored.size(), kObjects);
+}
+
+TEST_F(ManyWatchersTest, AreServedInTurns) {
+  // In each round somebody gets at least two messages' worth; nobody waits longer than all others.
+  constexpr int kRound = kStreams;
+  for (int round = 0; round < 5; ++round) {
+    int before[kStreams];
+    for (size_t i = 0; i < kStreams; ++i) before[i] = streams[i].messages;
+    for (int tick = 0; tick < kRound; ++tick) {
+      Advance(absl::Milliseconds(20));
+      ReadGreedily();
+    }
+    for (size_t i = 0; i < kStreams; ++i) {
+      EXPECT_GT(streams[i].messages, before[i]) << "stream " << i << ", round " << round;
+    }
+  }
+}
+
+TEST_F(ManyWatchersTest, ATickThatComesEarlyGivesNoMore) {
+  Advance(absl::Milliseconds(20));
+  const size_t before = told();
+  Advance(absl::Milliseconds(1));
+  Advance(absl::Milliseconds(1));
+  EXPECT_EQ(told(), before);
+}
+
+TEST_F(ManyWatchersTest, WhoHasNothingToTellSaysSoAllTheSame) {
+  for (int tick = 0; tick < 200; ++tick) {
+    Advance(absl::Milliseconds(20));
+    ReadGreedily();
+  }
+  EXPECT_GE(streams[0].messages, 2 + 4000 / 1000 - 1);
 }
 
 class NoEventsTest : public HandlersFixture {

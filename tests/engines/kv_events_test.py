@@ -17,6 +17,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from pool import Daemon, Pool, program  # noqa: E402
@@ -25,7 +26,7 @@ DEADLINE_S = 60
 ENGINES = pathlib.Path(
     os.environ.get("MOONPOOL_ENGINES", pathlib.Path.home() / ".cache/moonpool/engines")
 )
-FINGERPRINT = "model=toy;dtype=bf16;page_tokens=16"
+FINGERPRINT = "page_tokens=16;dtype=bf16;model=toy"  # as the adapters write theirs
 NAMESPACE = "toy"
 
 
@@ -52,14 +53,20 @@ class EventPool(Pool):
             publisher.stop()
         super().close()
 
-    def publisher(self, *args: str) -> tuple[str, str]:
-        """A publisher on free ports; where it publishes and where it replays."""
+    def publisher(
+        self, *args: str, endpoint: str = "tcp://127.0.0.1:0", replay: str = "tcp://127.0.0.1:0"
+    ) -> tuple[str, str]:
+        """A publisher, on free ports by default; where it publishes and where it replays."""
         started = Daemon(
             [program("moonpool"), "kv-events", "--master", self.master, "--namespace", NAMESPACE,
-             "--endpoint", "tcp://127.0.0.1:0", "--replay-endpoint", "tcp://127.0.0.1:0", *args],
+             "--endpoint", endpoint, "--replay-endpoint", replay, *args],
             r"^ready: --endpoint (\S+) --replay-endpoint (\S+)")
         self._publishers.append(started)
         return started.match[1], started.match[2]
+
+    def stop_publisher(self) -> None:
+        """Ends the last one that was started."""
+        self._publishers.pop().stop()
 
     def run(self, *args: str, value: str = "") -> None:
         subprocess.run(
@@ -87,7 +94,7 @@ class Subscriber:
         self.replay = context.socket(zmq.DEALER)
         self.replay.setsockopt(zmq.RCVTIMEO, DEADLINE_S * 1000)
         self.replay.connect(replay)
-        self.next = 0
+        self.next = 0  # whatever it gets first is a gap
         self.events: list[object] = []
         self.blocks: set[bytes] = set()
         self.replayed = 0
@@ -132,6 +139,12 @@ class Subscriber:
             self.take(payload)
             self.next = sequence + 1
 
+    def cleared(self) -> int:
+        """How often all was void."""
+        from vllm.distributed.kv_events import AllBlocksCleared
+
+        return sum(isinstance(event, AllBlocksCleared) for event in self.events)
+
     def await_blocks(self, *hashes: str) -> None:
         """Until exactly these blocks are known; hexadecimal."""
         wanted = {bytes.fromhex(text) for text in hashes}
@@ -164,20 +177,70 @@ def check_live(pool: EventPool) -> dict[str, int]:
     late = Subscriber(endpoint, replay, f"kv@moonpool@{NAMESPACE}")
     late.fill()
     assert late.blocks == reader.blocks, (late.blocks, reader.blocks)
-    return {"batches": reader.next, "replayed": reader.replayed}
+    assert reader.next > 1e15, "numbers begin at the microseconds since 1970"
+    return {"replayed": reader.replayed}
+
+
+def check_groups(pool: EventPool) -> None:
+    """Blocks of two groups have one hash, and are two."""
+    endpoint, replay = pool.publisher()
+    reader = Subscriber(endpoint, replay, f"kv@moonpool@{NAMESPACE}")
+    while reader.next == 0:
+        reader.fill()
+    for key in ("g0/0eff", "g1/0eff"):
+        pool.run("put", key, "-", value="part")
+    pool.run("rm", "g1/0eff")
+    while not (groups := [event.group_idx for event in reader.events
+                          if b"\x0e\xff" in getattr(event, "block_hashes", ())])[2:]:
+        reader.read()
+    assert groups == [0, 1, 1], reader.events
+    pool.run("rm", "g0/0eff")
 
 
 def check_gap(pool: EventPool) -> None:
-    """Who asks for what is not kept any more is told everything anew."""
+    """Who asks for what is not kept any more is told everything anew, and nobody else is."""
     endpoint, replay = pool.publisher("--keep-batches", "1")
     reader = Subscriber(endpoint, replay, f"kv@moonpool@{NAMESPACE}")
-    while reader.next < 1:
+    while reader.next == 0:
         reader.fill()
     pool.run("put", "toy/0/0cff", "-", value="next")
+    reader.await_blocks("0bff", "0cff")
     pool.run("put", "toy/0/0dff", "-", value="next")
+    reader.await_blocks("0bff", "0cff", "0dff")
+    cleared = reader.cleared()
     late = Subscriber(endpoint, replay, f"kv@moonpool@{NAMESPACE}")
     late.fill()
-    late.await_blocks("0bff", "0cff", "0dff")
+    assert late.blocks == reader.blocks, late.blocks
+    assert late.next == reader.next, "it goes on with what is published"
+    pool.run("rm", "toy/0/0dff")
+    reader.await_blocks("0bff", "0cff")
+    late.await_blocks("0bff", "0cff")
+    assert reader.cleared() == cleared, reader.events
+
+
+def check_restart(pool: EventPool) -> None:
+    """Who listens on over a restart of the publisher forgets what is gone since."""
+    with tempfile.TemporaryDirectory() as folder:
+        # Not TCP: another process could take a free port meanwhile.
+        at = {"endpoint": f"ipc://{folder}/live", "replay": f"ipc://{folder}/replay"}
+        pool.publisher(**at)
+        reader = Subscriber(*at.values(), f"kv@moonpool@{NAMESPACE}")
+        while not reader.blocks:
+            reader.fill()
+        reader.await_blocks("0bff", "0cff")
+        pool.stop_publisher()
+        pool.run("rm", "toy/0/0cff")
+        pool.publisher(**at)
+        # When it is connected again nobody is told: batches before that it does not see.
+        expected = ["0bff"]
+        while reader.cleared() < 2:
+            if reader.sub.poll(200):
+                reader.read()  # or one of before, which is passed over
+                continue
+            expected.append(f"{len(expected):02x}00")
+            pool.run("put", f"toy/0/{expected[-1]}", "-", value="again")
+        reader.await_blocks(*expected)
+        assert reader.cleared() == 2, reader.events
 
 
 def main() -> int:
@@ -186,7 +249,9 @@ def main() -> int:
 
     with EventPool() as pool:
         figures = check_live(pool)
+        check_groups(pool)
         check_gap(pool)
+        check_restart(pool)
     print(json.dumps({"test": "kv_events", "vllm": vllm.__version__, **figures}))
     return 0
 

@@ -24,9 +24,9 @@ class EventFollower {
         [&](const Event& event, uint64_t) {
           ++told_;
           if (event.kind == EventKind::kStored) {
-            stored_[event.key] = event.generation;
+            stored_[std::string(event.key)] = event.generation;
           } else {
-            stored_.erase(event.key);
+            stored_.erase(std::string(event.key));
           }
         });
     return last_;

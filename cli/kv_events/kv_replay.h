@@ -1,0 +1,92 @@
+// Answers those who have missed batches: the ROUTER socket of vLLM's ZmqEventPublisher.
+//
+// Asked for batches from a number on, it sends those that are kept, and an end. Who asks for some
+// that are not kept any more is first told all that is stored, he alone: a snapshot, in batches
+// with the numbers from the one he asked for on. They are below the first one that was published
+// after the snapshot was begun, so he goes on with what was published since. What the snapshot has
+// of that already does no harm: of each block the last event decides.
+//
+// All who ask are answered in turns, and nobody is waited for: who reads slowly gets the rest of
+// his answer when he has room for it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "cli/kv_events/kept_batches.h"
+#include "cli/kv_events/zmq_socket.h"
+
+namespace moonpool::cli {
+
+// All that is stored, in at most `batches_max` (> 0) batches; the first begins with
+// AllBlocksCleared. Nothing that was published before the call may be missing.
+using TakeSnapshot = std::function<absl::StatusOr<std::vector<std::string>>(uint64_t batches_max)>;
+
+struct KvReplayOptions {
+  std::string topic = {};
+  // With an answer's batches the topic comes, as vLLM (0.32) and SGLang (0.5.23) have it; without,
+  // as vLLM had it before.
+  bool sends_topic = true;
+  TakeSnapshot snapshot = {};  // none: there is only what is kept
+};
+
+// It works on its own thread, "replay".
+class KvReplay {
+ public:
+  KvReplay(KvReplayOptions options, const KeptBatches& kept, ZmqSocket socket);
+  ~KvReplay();
+
+  const std::string& endpoint() const { return endpoint_; }
+
+  // Since the last call somebody needed a snapshot and could not have one: all has to be published
+  // once more.
+  bool TakeGap();
+
+ private:
+  using Snapshot = std::vector<std::string>;
+  // Somebody who has asked, and has not been told the end.
+  struct Asker {
+    std::string who;
+    uint64_t next = 0;   // what he is sent next has at least this number
+    uint64_t needs = 0;  // he knows all that was published before this one
+    std::shared_ptr<const Snapshot> snapshot = {};
+    size_t told = 0;  // batches of it
+    int snapshots = 0;
+    int refusals = 0;  // in a row
+  };
+  enum class Turn { kMore, kFull, kOver };
+
+  void Run();
+  void Take(const std::vector<std::string>& request);
+  // False: nobody had room for more.
+  bool ServeAll();
+  Turn Serve(Asker& asker);
+  std::optional<KeptBatches::Batch> NextFor(Asker& asker);
+  bool GiveSnapshot(Asker& asker);
+  ZmqSocket::Sent Send(const Asker& asker, absl::string_view topic, uint64_t number,
+                       absl::string_view payload);
+  bool is_stopping() const;
+
+  const KvReplayOptions options_;
+  const KeptBatches& kept_;
+  const std::string endpoint_;
+  ZmqSocket socket_;
+  std::vector<Asker> askers_;               // in order of their requests
+  std::weak_ptr<const Snapshot> snapshot_;  // the last one, as long as somebody is told it
+  uint64_t snapshot_next_ = 0;              // it has all that was published before this number
+
+  mutable absl::Mutex mutex_;
+  bool has_gap_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: it starts when all else is there
+};
+
+}  // namespace moonpool::cli
