@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bench/data/data_suite.h"
+#include "bench/scale/scale_suite.h"
 #include "bench/suite/ratios.h"
 #include "bench/suite/rounds.h"
 #include "cli/commands.h"
@@ -28,7 +29,11 @@ struct Arguments {
   double seconds = 0.2;
   bool quick = false;
   uint64_t dram_bytes = 0;
+  uint64_t objects = 10'000'000;  // of the suite "scale"
   std::string json_file;
+
+  bool Wants(absl::string_view name) const { return suite == "all" || suite == name; }
+  bool needs_pool() const { return Wants("data") || Wants("control"); }
 };
 
 struct Outcome {
@@ -40,6 +45,7 @@ struct Outcome {
 struct Plan {
   std::unique_ptr<bench::DataSuite> data;
   std::unique_ptr<ControlSuite> control;
+  std::unique_ptr<bench::ScaleSuite> scale;
   std::vector<bench::Case> cases;
   std::vector<bench::Figure> figures;
 
@@ -51,18 +57,28 @@ struct Plan {
 
 absl::StatusOr<Plan> MakePlan(const Session& session, const Arguments& arguments,
                               const std::vector<std::string>& masters,
-                              const std::vector<pid_t>& servers) {
+                              const std::vector<pid_t>& servers, const dev::StopFd& stop) {
   Plan plan;
-  if (arguments.suite != "control") {
+  if (arguments.Wants("data") || arguments.Wants("limits")) {
     ASSIGN_OR_RETURN(plan.data, bench::DataSuite::Prepare({.masters = masters,
                                                            .name_space = session.name_space,
-                                                           .with_pool = arguments.suite != "limits",
+                                                           .with_pool = arguments.Wants("data"),
                                                            .servers = servers}));
     plan.Add(plan.data->Cases(), bench::DataSuite::Figures());
   }
-  if (arguments.suite == "all" || arguments.suite == "control") {
+  if (arguments.Wants("control")) {
     ASSIGN_OR_RETURN(plan.control, ControlSuite::Prepare(masters[0], session.name_space));
     plan.Add(plan.control->Cases(), ControlSuite::Figures());
+  }
+  if (arguments.Wants("scale")) {
+    const SteadyClock clock;
+    Progress progress("bench: objects", arguments.objects, clock);
+    ASSIGN_OR_RETURN(
+        plan.scale, bench::ScaleSuite::Prepare(arguments.objects, [&](uint64_t objects) {
+          progress.Update(objects, "");
+          return stop.is_requested() ? absl::CancelledError("interrupted") : absl::OkStatus();
+        }));
+    plan.Add(plan.scale->Cases(), bench::ScaleSuite::Figures());
   }
   return plan;
 }
@@ -91,7 +107,7 @@ absl::StatusOr<Outcome> Bench(const Session& session, const Arguments& arguments
   std::vector<std::string> masters = session.masters;
   std::vector<pid_t> servers;
   std::unique_ptr<dev::DevCluster> cluster;
-  if (!has_master && arguments.suite != "limits") {
+  if (!has_master && arguments.needs_pool()) {
     const uint64_t dram_bytes =
         arguments.dram_bytes > 0 ? arguments.dram_bytes : bench::DataSuite::NeededBytes({});
     ASSIGN_OR_RETURN(cluster, dev::DevCluster::Start(
@@ -100,14 +116,14 @@ absl::StatusOr<Outcome> Bench(const Session& session, const Arguments& arguments
     servers = {cluster->master().process->pid(), cluster->node(0).process->pid()};
   }
   // Once: those that measure find the namespace there.
-  if (!session.fingerprint.empty() && arguments.suite != "limits") {
+  if (!session.fingerprint.empty() && arguments.needs_pool()) {
     RETURN_IF_ERROR(Client::Connect({.masters = masters,
                                      .name_space = session.name_space,
                                      .fingerprint = session.fingerprint,
                                      .timeout = session.timeout})
                         .status());
   }
-  ASSIGN_OR_RETURN(const Plan plan, MakePlan(session, arguments, masters, servers));
+  ASSIGN_OR_RETURN(const Plan plan, MakePlan(session, arguments, masters, servers, stop));
   return Measure(plan, arguments, stop);
 }
 
@@ -180,13 +196,16 @@ void AddBenchCommand(CLI::App& app, Session& session) {
        "environment does not). Every round measures every case once; what counts are\n"
        "the ratios within a round. bench/README.md says how to read them."});
   auto arguments = std::make_shared<Arguments>();
-  AddChoiceOption(*command, "--suite", &arguments->suite, {"all", "data", "limits", "control"},
-                  "all, data, limits or control [all]");
+  AddChoiceOption(*command, "--suite", &arguments->suite,
+                  {"all", "data", "limits", "control", "scale"},
+                  "all, data, limits, control or scale [all]");
   AddNumberOption(*command, "--rounds", &arguments->rounds, {1, 100}, "Rounds [5]");
   AddRealOption(*command, "--seconds", &arguments->seconds, 0.001, 60,
                 "Of each case in each round [0.2]");
   command->add_flag("--quick", arguments->quick,
-                    "3 rounds of 0.03 seconds: a look that proves nothing");
+                    "3 rounds of 0.03 seconds, 100000 objects: a look that\nproves nothing");
+  AddNumberOption(*command, "--objects", &arguments->objects, {10'000, 1'000'000'000},
+                  "Of the suite scale, in a master of its own [10000000]");
   AddBytesOption(*command, "--dram", &arguments->dram_bytes,
                  "Of the node that it starts [what it needs]");
   AddJsonFileOption(*command, session, &arguments->json_file);
@@ -195,6 +214,7 @@ void AddBenchCommand(CLI::App& app, Session& session) {
   command->callback([&session, arguments, master, global_master] {
     if (arguments->quick) {
       arguments->rounds = 3;
+      arguments->objects = std::min<uint64_t>(arguments->objects, 100'000);
       arguments->seconds = 0.03;
     }
     const bool has_master = master->count() > 0 || global_master->count() > 0;

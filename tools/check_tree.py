@@ -55,6 +55,7 @@ ALLOWED = {
     "client_sdk/python/src": {"client_sdk/include", "common"},
     "client_sdk": {"client_sdk/*", "common/*", "transport/*", "proto", "grpc"},
     "bench/trace": {"common/*", "master/core/eviction"},
+    "bench/scale": {"bench/*", "common/*", "master/core"},
     "bench": {"bench/*", "client_sdk/include", "common/*", "transport/*"},
     "examples": {"client_sdk/include"},
     "cli": {"bench/*", "cli/*", "client_sdk/include", "common/*", "proto", "grpc"},

@@ -1,0 +1,176 @@
+#include "bench/scale/master_load.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "bench/measure/stopwatch.h"
+#include "common/status_macros.h"
+
+namespace moonpool::bench {
+namespace {
+
+constexpr uint64_t kPayloadBytes = 65536;
+constexpr uint64_t kChain = 50;
+// Objects of one size leave no holes, but each has a header.
+constexpr uint64_t kPercentOfPayload = 101;
+
+std::string KeyOf(uint64_t number) {
+  return absl::StrFormat("%040x", number * 0x9e3779b97f4a7c15u);
+}
+
+std::vector<std::string> KeysOf(uint64_t first, uint64_t count) {
+  std::vector<std::string> keys;
+  for (uint64_t i = first; i < first + count; ++i) keys.push_back(KeyOf(i));
+  return keys;
+}
+
+// `work(first, count)` for each batch.
+template <typename Work>
+absl::Status InBatches(uint64_t first, uint64_t count, Work work) {
+  for (uint64_t at = 0; at < count; at += MasterLoad::kBatch) {
+    RETURN_IF_ERROR(work(first + at, std::min(MasterLoad::kBatch, count - at)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+MasterLoad::MasterLoad(uint64_t bytes_per_node)
+    : bytes_per_node_(bytes_per_node), core_({}, Term{1}, Random(1)) {}
+
+absl::StatusOr<std::unique_ptr<MasterLoad>> MasterLoad::Start(uint64_t objects, int nodes) {
+  const uint64_t per_node = objects / static_cast<uint64_t>(nodes) + 1;
+  std::unique_ptr<MasterLoad> load(
+      new MasterLoad(per_node * kPayloadBytes / 100 * kPercentOfPayload));
+  for (int i = 0; i < nodes; ++i) {
+    Node& node = load->nodes_.emplace_back();
+    node.name = absl::StrCat("node-", i);
+    RETURN_IF_ERROR(load->Register(node));
+  }
+  return load;
+}
+
+absl::Status MasterLoad::Register(Node& node) {
+  const absl::MutexLock lock(&mutex_);
+  master::RegisterNodeCommand command{.name = node.name,
+                                      .incarnation = Incarnation{++node.incarnation}};
+  command.segments.push_back({SegmentId{0}, "dram", bytes_per_node_});
+  ASSIGN_OR_RETURN(const master::Registration registration, core_.RegisterNode(command, now_));
+  node.id = registration.node;
+  node.session = registration.session;
+  core_.InventoryComplete(node.id, node.session, now_);
+  ConfirmFrees();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<master::PutOutcome>> MasterLoad::StartPuts(uint64_t first,
+                                                                      uint64_t count) {
+  const std::vector<std::string> keys = KeysOf(first, count);
+  const std::string before = first % kChain == 0 ? "" : KeyOf(first - 1);
+  std::vector<master::PutKey> puts;
+  for (uint64_t i = 0; i < count; ++i) {
+    const bool is_root = (first + i) % kChain == 0;
+    const absl::string_view parent = is_root ? "" : i == 0 ? before : keys[i - 1];
+    puts.push_back({.key = keys[i], .size_bytes = kPayloadBytes, .parent = parent});
+  }
+  const absl::MutexLock lock(&mutex_);
+  auto outcomes = core_.StartPuts({.request_id = next_request_++, .puts = puts}, now_);
+  ConfirmFrees();
+  return outcomes;
+}
+
+absl::Status MasterLoad::PutBatch(uint64_t first, uint64_t count) {
+  ASSIGN_OR_RETURN(const std::vector<master::PutOutcome> outcomes, StartPuts(first, count));
+  std::vector<master::CommitPut> commits;
+  for (const master::PutOutcome& outcome : outcomes) {
+    RETURN_IF_ERROR(outcome.status);
+    master::CommitPut& commit = commits.emplace_back();
+    commit.generation = outcome.grant->generation;
+    commit.handle = outcome.grant->handle;
+  }
+  const absl::MutexLock lock(&mutex_);
+  ASSIGN_OR_RETURN(const std::vector<absl::Status> committed, core_.CommitPuts({}, commits, now_));
+  for (const absl::Status& status : committed) RETURN_IF_ERROR(status);
+  return absl::OkStatus();
+}
+
+absl::Status MasterLoad::Put(uint64_t count) {
+  const uint64_t first = next_put_;
+  next_put_ += count;
+  return InBatches(first, count, [&](uint64_t at, uint64_t some) { return PutBatch(at, some); });
+}
+
+absl::Status MasterLoad::Remove(uint64_t count) {
+  const uint64_t first = next_removed_;
+  next_removed_ += count;
+  return InBatches(first, count, [&](uint64_t at, uint64_t some) {
+    const std::vector<std::string> keys = KeysOf(at, some);
+    const std::vector<absl::string_view> views(keys.begin(), keys.end());
+    const absl::MutexLock lock(&mutex_);
+    const auto outcomes = core_.Remove({}, views, now_);
+    ConfirmFrees();
+    return outcomes.status();
+  });
+}
+
+absl::Status MasterLoad::LetExpire(uint64_t count) {
+  // More than may be open at a time come in several turns.
+  const uint64_t most = master::CoreOptions().max_open_grants / 2;
+  for (uint64_t granted = 0; granted < count; granted += most) {
+    // Nobody else has these numbers.
+    const uint64_t first = (uint64_t{1} << 62) + granted;
+    RETURN_IF_ERROR(
+        InBatches(first, std::min(most, count - granted),
+                  [&](uint64_t at, uint64_t some) { return StartPuts(at, some).status(); }));
+    Advance(master::CoreOptions().max_grant);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MasterLoad::LoseNode(int index) {
+  Node& node = nodes_[static_cast<size_t>(index)];
+  {
+    const absl::MutexLock lock(&mutex_);
+    core_.NodeDisconnected(node.id, node.session, now_);
+  }
+  Advance(master::CoreOptions().node_loss_timeout);
+  return Register(node);
+}
+
+absl::StatusOr<absl::Duration> MasterLoad::LocateSome(Random& random) {
+  std::vector<std::string> keys;
+  for (uint64_t i = 0; i < kBatch; ++i) keys.push_back(KeyOf(random.Next() % next_put_));
+  const std::vector<absl::string_view> views(keys.begin(), keys.end());
+  const Stopwatch watch;
+  const absl::MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(core_.Locate({.keys = views}, now_).status());
+  return watch.elapsed();
+}
+
+uint64_t MasterLoad::object_count() const {
+  const absl::MutexLock lock(&mutex_);
+  return core_.GetStatus(now_).objects;
+}
+
+void MasterLoad::ConfirmFrees() {
+  for (const master::FreeCommand& free : core_.TakeEffects().frees) {
+    core_.CommandResult(free.node, free.session, free.command_id, absl::OkStatus(), now_);
+  }
+}
+
+// What is due then is done, a bounded amount at a time.
+void MasterLoad::Advance(absl::Duration duration) {
+  {
+    const absl::MutexLock lock(&mutex_);
+    now_ += duration;
+    for (const Node& node : nodes_) core_.Heartbeat(node.id, node.session, now_);
+  }
+  for (bool is_more = true; is_more;) {
+    const absl::MutexLock lock(&mutex_);
+    is_more = core_.Tick(now_);
+    ConfirmFrees();
+  }
+}
+
+}  // namespace moonpool::bench
