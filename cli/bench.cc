@@ -205,7 +205,7 @@ void AddBenchCommand(CLI::App& app, Session& session) {
   command->add_flag("--quick", arguments->quick,
                     "3 rounds of 0.03 seconds, 100000 objects: a look that\nproves nothing");
   AddNumberOption(*command, "--objects", &arguments->objects, {10'000, 1'000'000'000},
-                  "Of the suite scale, in a master of its own [10000000]");
+                  "Of suite scale, in a master of its own [10000000]");
   AddBytesOption(*command, "--dram", &arguments->dram_bytes,
                  "Of the node that it starts [what it needs]");
   AddJsonFileOption(*command, session, &arguments->json_file);

@@ -6,6 +6,7 @@ namespace moonpool::master {
 namespace {
 
 void Append(char*& to, const void* bytes, size_t size) {
+  if (size == 0) return;  // an empty text may be a null pointer, memcpy() takes none
   std::memcpy(to, bytes, size);
   to += size;
 }
