@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
   // The fingerprint is what makes blocks of one layout readable as such: a client with another one
   // is refused instead of reading nonsense.
   moonpool_client_options options = {.struct_size = sizeof(options),
-                                     .name_space = "example",
+                                     .name_space = "example-c",
                                      .fingerprint = "toy-model/fp16/16-tokens"};
   moonpool_client* client = NULL;
   int status;

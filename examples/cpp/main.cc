@@ -27,8 +27,10 @@ absl::Status StorePrompt(moonpool::Client& client) {
 absl::Status Run(const std::string& master) {
   // The fingerprint is what makes blocks of one layout readable as such: a client with another one
   // is refused instead of reading nonsense.
-  absl::StatusOr<std::unique_ptr<moonpool::Client>> connected = moonpool::Client::Connect(
-      {.masters = {master}, .name_space = "example", .fingerprint = "toy-model/fp16/16-tokens"});
+  absl::StatusOr<std::unique_ptr<moonpool::Client>> connected =
+      moonpool::Client::Connect({.masters = {master},
+                                 .name_space = "example-cpp",
+                                 .fingerprint = "toy-model/fp16/16-tokens"});
   if (!connected.ok()) return connected.status();
   moonpool::Client& client = **connected;
 

@@ -34,6 +34,15 @@ TEST_P(Example, StoresAPromptAndFindsItAgain) {
   }
 }
 
+TEST(Examples, RunOnOnePoolOneAfterTheOther) {
+  const auto pool = Pool::Start({.nodes = 1, .dram_bytes = uint64_t{32} << 20});
+  ASSERT_NE(pool, nullptr);
+  for (const char* const program : {EXAMPLE_IN_C, EXAMPLE_IN_CPP}) {
+    const CliResult result = RunProgram(program, {pool->master()});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+}
+
 TEST_P(Example, SaysWhatIsWrong) {
   EXPECT_EQ(RunProgram(GetParam().path, {}).exit_code, 2);
   const CliResult nobody = RunProgram(GetParam().path, {"no-address"});

@@ -194,15 +194,15 @@ class Chunks(WithAdapter):
 
 class WrongConfigurations(WithAdapter):
     def test_are_told_when_the_adapter_is_made(self) -> None:
-        for params, kind in [
-            ({"fingerprint": ""}, moonpool.InvalidArgument),
-            ({"fingerprint": {"dtype": "float16"}}, moonpool.FailedPrecondition),
-            ({"path": "rdma"}, moonpool.InvalidArgument),
-            ({"threads": 0}, moonpool.InvalidArgument),
-            ({"load_timeout": 0}, moonpool.InvalidArgument),
-            ({"master": "127.0.0.1:1"}, TypeError),
+        for params, kind, said in [
+            ({"fingerprint": ""}, ValueError, "has no fingerprint"),
+            ({"fingerprint": {"dtype": "float16"}}, moonpool.FailedPrecondition, "float16"),
+            ({"path": "rdma"}, ValueError, "path must be auto"),
+            ({"threads": 0}, ValueError, "threads must be 1 to 256"),
+            ({"load_timeout": 0}, ValueError, "load_timeout must be above 0"),
+            ({"master": "127.0.0.1:1"}, ValueError, "did you mean 'masters'"),
         ]:
-            with self.subTest(params), self.assertRaises(kind):
+            with self.subTest(params), self.assertRaisesRegex(kind, said):
                 self.adapter_of(**params)
 
     def test_a_master_that_is_not_there(self) -> None:

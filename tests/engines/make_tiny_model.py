@@ -6,8 +6,9 @@
 
 The folder gets config.json, generation_config.json and model.safetensors. There is no tokenizer:
 prompts are token ids, and the engine is started without one (vLLM: skip_tokenizer_init). The same
-arguments give the same bytes on every machine, so two processes that made their own copy share
-their blocks. Needs torch and safetensors, both of which every engine's environment has.
+arguments give the same bytes on every machine. The adapters do not know that: they go by the times
+of the files, so processes with a copy each share blocks only where all are given one "revision"
+(and "model"). Needs torch and safetensors, both of which every engine's environment has.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ the calls on objects are in mooncake_shape_test.py.
 
 from __future__ import annotations
 
+import os
 import pathlib
 import sys
 import tempfile
@@ -84,6 +85,17 @@ class Setups(WithStore):
                                           "tenant_id": self.id(), "namespace": "llama",
                                           "fingerprint": "fp8"}), -600)
         self.assertIn("bf16", logged.output[0])
+
+    def test_a_fingerprint_needs_a_namespace(self) -> None:
+        master = self.pool.master
+        with unittest.mock.patch.dict("os.environ", {"MOONPOOL_FINGERPRINT": "dtype=bfloat16"}):
+            os.environ.pop("MOONPOOL_NAMESPACE", None)
+            for named in ({}, {"namespace": "default"}, {"tenant_id": "default"}):
+                store = MooncakeDistributedStore()
+                with self.subTest(named), self.assertLogs("mooncake.store", "ERROR") as logged:
+                    self.assertEqual(store.setup({"master_server_addr": master} | named), -600)
+                self.assertIn("set MOONPOOL_NAMESPACE", logged.output[0])
+            self.new_store(tenant_id="t")  # a tenant has a namespace of its own
 
     def test_the_environment_names_master_and_namespace(self) -> None:
         environment = {"MOONPOOL_MASTER": self.pool.master, "MOONPOOL_NAMESPACE": "of-env",

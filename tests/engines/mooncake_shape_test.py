@@ -56,6 +56,30 @@ class Puts(WithStore):
             ["m", "n"], [[region.ptr + 8, region.ptr], [region.ptr]], [[2, 2], [1]]), [0, 0])
         self.assertEqual(self.store.get_batch(["m", "n"]), [b"8901", b"0"])
 
+    def test_what_cannot_be_memory_fails_alone(self) -> None:
+        region = Region(b"0123456789")
+        ptr = region.ptr
+        impossible = [(ptr, 1 << 63), (ptr, 1 << 64), (ptr, 1 << 70), (1 << 64, 4), (1 << 70, 0),
+                      ((1 << 64) - 1, 4), (-1, 4), (ptr, -1), (0, 4), (ptr, 1 << 62)]
+        for number, (address, size) in enumerate(impossible):
+            with self.subTest(address=address, size=size):
+                keys, ptrs, sizes = [f"i{number}", f"g{number}"], [address, ptr], [size, 4]
+                into = Region(4)
+                self.assertEqual(self.store.batch_put_from(keys, ptrs, sizes), [-600, 0])
+                self.assertEqual(self.store.batch_put_from_multi_buffers(
+                    [key + "m" for key in keys], [[ptr, address], [ptr]], [[1, size], [4]]),
+                    [-600, 0])
+                self.assertEqual(self.store.register_buffer(address, size), -600)
+                if size == 1 << 62:
+                    continue  # more room than the object has
+                found = self.store.batch_get_into([keys[1]] * 2, [address, into.ptr], sizes)
+                self.assertEqual(found, [-600, 4])
+                self.assertEqual(into.read(0, 4), b"0123")
+                self.assertEqual(self.store.batch_get_into_multi_buffers(
+                    [keys[1]] * 2, [[address], [into.ptr]], [[size], [4]]), [-600, 4])
+        self.assertEqual(self.store.batch_put_from_multi_buffers(
+            ["sum", "other"], [[ptr] * 2, [ptr]], [[1 << 62] * 2, [4]]), [-600, 0])
+
     def test_arguments_that_do_not_fit_together(self) -> None:
         region = Region(b"0123456789")
         ptr = region.ptr
@@ -319,7 +343,7 @@ class Memory(WithStore):
         with self.assertRaises(RuntimeError):
             other.alloc(0)
         with self.assertLogs("mooncake.store", "ERROR"):
-            self.assertEqual(other.alloc(1 << 60), 0)
+            self.assertEqual([other.alloc(1 << 60), other.alloc(1 << 64)], [0, 0])
 
 
 if __name__ == "__main__":

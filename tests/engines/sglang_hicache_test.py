@@ -215,7 +215,9 @@ class WhoSharesWithWhom(WithPool):
 class Generic(WithPool):
     def test_tensors_come_back(self):
         host = fixture.mha_pool("page_first")
-        storage = self.storage(host, extra={"interface_v1": 0})
+        with self.assertLogs("moonpool.sglang", "WARNING") as logged:
+            storage = self.storage(host, extra={"interface_v1": 0})
+        self.assertIn('no "interface_v1": 1', logged.output[0])
         keys, source = fixture.hashes(4), pages(host, 4)
         values = [host.get_data_page(int(i)) for i in source[:: host.page_size]]
         self.assertTrue(storage.batch_set(keys, values))

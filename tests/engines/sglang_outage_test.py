@@ -222,8 +222,9 @@ class Outages(unittest.TestCase):
         now = [0.0]
         storage = self.storage(host, address, pool_away_at_attach="miss")
         storage._clock = lambda: now[0]
-        with self.assertLogs("moonpool.sglang", "ERROR"):
+        with self.assertLogs("moonpool.sglang", "ERROR") as logged:
             storage.register_mem_pool_host(host)
+        self.assertIn(f"the pool at {address} cannot be used (UNAVAILABLE", logged.output[0])
         keys = fixture.hashes(2)
         self.assert_all_miss(storage, host, keys)
         with Pool(dram="64MiB", arguments=["--master-listen", address]):

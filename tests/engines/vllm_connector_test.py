@@ -44,12 +44,18 @@ class ConnectorTest(unittest.TestCase):
     def setUpClass(cls) -> None:
         cls.folder = cls.enterClassContext(model_folder())
 
+    def setUp(self) -> None:
+        # What a connector says at start comes when it comes, amid what other tests look at.
+        self.at_start = mock.patch.object(connector.MoonpoolConnector, "_greet")
+        self.at_start.start()
+        self.addCleanup(mock.patch.stopall)
+
     def config(self, **config: Any) -> Any:
         """vLLM's configuration, as its command line makes it."""
         return config_of(self.folder, **config)
 
     def make(self, role: str = "SCHEDULER", cache: Any = None, **config: Any) -> Any:
-        """A connector; nothing is reached for before the first lookup."""
+        """A connector."""
         made = connector.MoonpoolConnector(
             self.config(**config), KVConnectorRole[role],
             cache or cache_of(group(full(), "a", "b")))
@@ -65,12 +71,21 @@ class ConnectorTest(unittest.TestCase):
             ('"kv_load_failure_policy": "recompute"', {"policy": "fail"}),
             ("use the tier", {"cache": hybrid}),
             ("did you mean 'replicas'", {"replica": 2}),
+            ("masters must be host:port", {"masters": "10.0.0.1"}),
+            ("namespace must be 1 to 100", {"namespace": "two words"}),
         ]
         for message, arguments in wrong:
             with self.subTest(message), self.assertRaises(ValueError) as raised:
                 self.make(**arguments)
             self.assertIn(message, str(raised.exception))
         self.make(algorithm="sha256", allow_private_hashes=True)
+
+    def test_it_says_at_start_that_no_master_answers(self) -> None:
+        self.at_start.stop()
+        with self.assertLogs("vllm.moonpool", "WARNING") as logged:
+            self.make()._lookups.close()  # when all that was begun has ended
+        self.assertIn("cannot connect: UNAVAILABLE", logged.output[-1])
+        self.assertIn("127.0.0.1:1", logged.output[-1])
 
     def test_a_random_root_needs_a_seed(self) -> None:
         try:

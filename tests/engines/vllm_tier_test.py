@@ -207,6 +207,13 @@ class MoonpoolTierTest(PoolCase):
 
         return settled(ask, LookupResult.RETRY)
 
+    def test_it_says_at_start_whether_a_master_answers(self) -> None:
+        for masters, said in ((self.dev.master, f"the pool at {self.dev.master} answers"),
+                              ("127.0.0.1:1", "cannot connect: UNAVAILABLE")):
+            with self.subTest(masters), self.assertLogs("vllm.moonpool", "INFO") as logged:
+                self.make(rows_of(), masters=masters).shutdown()
+            self.assertTrue(any(said in line for line in logged.output), logged.output)
+
     def test_by_vllms_own_types(self) -> None:
         from moonpool.vllm.plugin import register
         register()

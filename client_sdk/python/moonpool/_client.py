@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from moonpool import _native
 from moonpool._errors import InvalidArgument
+from moonpool._names import HOST_PORT_EXAMPLE, is_host_port
 
 _log = logging.getLogger("moonpool")
 
@@ -20,7 +21,12 @@ def _masters_of(masters: str | Sequence[str] | None) -> list[str]:
                 "no master is named", code="INVALID_ARGUMENT", reason="BAD_ARGUMENT",
                 hint="pass masters=\"host:port\" or set MOONPOOL_MASTER")
     if isinstance(masters, str):
-        return [part.strip() for part in masters.split(",") if part.strip()]
+        masters = [part.strip() for part in masters.split(",") if part.strip()]
+    for master in masters:
+        if isinstance(master, str) and not is_host_port(master):
+            raise InvalidArgument(
+                f'masters: "{master}" is not host:port', code="INVALID_ARGUMENT",
+                reason="BAD_ARGUMENT", hint=f'the address of moonpool-master, {HOST_PORT_EXAMPLE}')
     return list(masters)
 
 

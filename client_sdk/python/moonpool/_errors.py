@@ -33,7 +33,7 @@ class MoonpoolError(Exception):
     def __str__(self) -> str:
         cause = f"{self.code} ({self.reason})" if self.reason else self.code
         text = f"{cause}: {self.message}"
-        return f"{text}. {self.hint}" if self.hint else text
+        return f"{text}; {self.hint}" if self.hint else text
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self}>"

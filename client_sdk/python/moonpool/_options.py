@@ -18,6 +18,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, get_type_hints
 
+from moonpool._names import HOST_PORT_EXAMPLE, NAMESPACE_CHARACTERS, is_host_port, is_namespace
+
 _T = TypeVar("_T")
 
 # What a value of each declared type may be (of JSON: it writes 4 for 4.0), and how people say it.
@@ -53,12 +55,24 @@ def require(holds: bool, name: str, what: str) -> None:
 
 
 def check_common(options: Any) -> None:
-    """Raises ValueError where one of the options that all adapters have makes no sense."""
-    require(options.path in ("auto", "tcp", "shm"), "path", "auto, tcp or shm")
+    """Raises ValueError where one of the options that adapters share makes no sense."""
+    check_client(options)
     require(options.hold >= 0, "hold", "0 or more")
     require(0 < options.pause_first <= options.pause_longest, "pause_first",
             "above 0, and at most pause_longest")
-    at_least_1(options, "replicas", "tcp_streams")
+
+
+def check_client(options: Any) -> None:
+    """Raises ValueError where one of those that are a client's makes no sense."""
+    require(options.path in ("auto", "tcp", "shm"), "path", "auto, tcp or shm")
+    at_least_1(options, "replicas")
+    require(1 <= options.tcp_streams <= 64, "tcp_streams", "1 to 64")
+
+
+def check_namespace(name: str, bytes_max: int = 255) -> None:
+    """Raises ValueError for the option namespace when no pool would take this name."""
+    require(is_namespace(name, bytes_max), "namespace",
+            f"1 to {bytes_max} {NAMESPACE_CHARACTERS}, not {name!r}")
 
 
 def at_least_1(options: Any, *names: str) -> None:
@@ -82,6 +96,9 @@ def _masters_of(value: Any, where: str) -> tuple[str, ...]:
     if not masters:
         raise ValueError(f"moonpool: {where} names no masters: set the option masters to "
                          "host:port, or MOONPOOL_MASTER in the environment")
+    for master in masters:
+        require(is_host_port(master), "masters", f"host:port each, {HOST_PORT_EXAMPLE}, not "
+                                                 f"{master!r}")
     return masters
 
 

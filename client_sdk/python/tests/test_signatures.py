@@ -34,3 +34,13 @@ def test_signatures_are_those_of_the_types(name):
     assert of_kind[inspect.Parameter.KEYWORD_ONLY] == [a.arg for a in typed.kwonlyargs]
     given = [p.default for p in shown if p.default is not inspect.Parameter.empty]
     assert given == [ast.literal_eval(value) for value in typed.defaults + typed.kw_defaults]
+
+
+@pytest.mark.parametrize("name", typed_methods())
+def test_help_explains_every_option_and_what_comes_back(name):
+    method = getattr(moonpool.Client, name)
+    shown = inspect.signature(method).parameters.values()
+    options = [p.name for p in shown if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    assert [option for option in options if f"`{option}`" not in method.__doc__] == []
+    if name.endswith("_many"):
+        assert "Returns a list, one entry a key: " in method.__doc__

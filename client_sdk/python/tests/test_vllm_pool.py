@@ -162,6 +162,38 @@ class PoolTest(unittest.TestCase):
         self.assertEqual(bench.pool.exists(["a"]), [False])
         self.assertFalse(bench.pool.away(LOOK_UP, LOAD, STORE))
 
+    def test_what_only_a_person_can_mend_does_not_read_as_temporary(self) -> None:
+        for code in ("INVALID_ARGUMENT", "FAILED_PRECONDITION"):
+            bench = Bench()
+            bench.fake.down = moonpool.MoonpoolError("no such name", code=code)
+            self.assertFalse(bench.pool.reach())
+            [line] = bench.lines
+            self.assertEqual(line, f"moonpool: cannot connect: {code}: no such name (the engine "
+                                   "goes on without the pool until somebody has corrected that)")
+
+    def test_it_says_at_start_whether_a_master_answers(self) -> None:
+        bench = Bench()
+        bench.fake.down = moonpool.Unavailable("no master", code="UNAVAILABLE", hint="is it there?")
+        self.assertFalse(bench.pool.reach())
+        self.assertEqual(bench.lines, ["moonpool: cannot connect: UNAVAILABLE: no master; is it "
+                                       "there? (the engine goes on without the pool for 1 s)"])
+        self.assertFalse(bench.pool.reach(), "it is away")
+        bench.fake.down = None
+        bench.now += OPTIONS.pause_first
+        self.assertTrue(bench.pool.reach() and bench.pool.reach())
+        self.assertEqual((bench.fake.connects, bench.fake.calls), (2, []))
+
+    def test_a_block_that_no_pool_of_this_size_takes(self) -> None:
+        bench = Bench()
+        client = bench.fake.connect()
+        client.put_many = lambda *_, **how: [moonpool.InvalidArgument(
+            "the value has 9 bytes", code="INVALID_ARGUMENT", reason="VALUE_TOO_LARGE",
+            hint="split the value")]
+        bench.pool._connect = lambda: client
+        self.assertEqual(bench.pool.store(["a"], [b""], [""]), [False])
+        self.assertIn("the pool is smaller than a block", bench.lines[0])
+        self.assertNotIn("split", bench.lines[0])
+
     def test_misses_end_an_outage(self) -> None:
         bench = Bench()
         bench.fake.down = DOWN
@@ -204,7 +236,8 @@ class PoolTest(unittest.TestCase):
         bench.fake.down = DOWN
         transfers.store(1, ["b"], [b"y"], [""], [1])
         self.assertIn("cannot store: UNAVAILABLE", bench.lines[0])
-        self.assertIn("Nothing is stored for 1 s", bench.lines[0])
+        self.assertTrue(bench.lines[0].endswith(
+            "(nothing is stored for 1 s; lookups and loads are tried separately)"))
         bench.fake.down = None
         singles = ExistsTable(bench.pool, AtOnce(), str)
         self.assertIsNone(singles.ask("a", "r"), "it is worth asking")

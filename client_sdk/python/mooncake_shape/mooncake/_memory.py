@@ -14,6 +14,18 @@ _log = logging.getLogger("mooncake.store")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+# What no address and no size of this process can reach, the limit of Python's buffers aside.
+_ADDRESS_END = 1 << 64
+SIZE_END = 1 << 63
+
+
+def is_region(address: int, size: int) -> bool:
+    """Whether numbers of callers can mean memory, whoever has it: no sign, no end beyond the last
+    address. No bytes may be anywhere."""
+    is_somewhere = address > 0 or size == 0
+    return is_somewhere and address >= 0 and 0 <= size < SIZE_END and address + size < _ADDRESS_END
+
+
 def is_host_memory(address: int, size: int) -> bool:
     """Whether this process can read the first and the last byte there.
 
@@ -40,7 +52,7 @@ class RegisteredBuffers:
 
     def add(self, address: int, size: int) -> bool:
         """False: no region, no host memory, or one that overlaps another."""
-        if address <= 0 or size <= 0:
+        if address == 0 or size == 0 or not is_region(address, size):
             return False
         if not is_host_memory(address, size):
             _log.error("%d bytes at %#x are not host memory: a Moonpool's client reads and writes "
@@ -97,6 +109,9 @@ class MooncakeHostMemAllocator:
         """The address, or 0 when there is not enough memory. RuntimeError for a size of 0."""
         if size <= 0:
             raise RuntimeError(f"cannot allocate {size} bytes")
+        if size >= SIZE_END:
+            _log.error("cannot allocate %d bytes: no process has so many", size)
+            return 0
         try:
             buffer = moonpool.HostBuffer(size)
         except moonpool.MoonpoolError as error:

@@ -107,13 +107,18 @@ class Setup:
         timeout = float(_option(config, "timeout") or _DEFAULT_TIMEOUT)
         if timeout <= 0:
             raise ValueError(f"timeout is not positive: {timeout}")
+        fingerprint = _option(config, "fingerprint")
+        namespace = namespace_of(_option(config, "namespace"),
+                                 str(config.get("tenant_id") or _DEFAULT_TENANT))
+        if fingerprint and namespace == _DEFAULT_TENANT:
+            raise ValueError(f"a fingerprint needs a namespace of its own, and {namespace!r} takes "
+                             "pages of any kind: set MOONPOOL_NAMESPACE, for instance llama-3-8b")
         said = Patience(_seconds(config, "put_patience"), _seconds(config, "get_patience"))
         lmcache = patience_of_lmcache(said)
         return Setup(
             masters=masters,
-            namespace=namespace_of(_option(config, "namespace"),
-                                   str(config.get("tenant_id") or _DEFAULT_TENANT)),
-            fingerprint=_option(config, "fingerprint"),
+            namespace=namespace,
+            fingerprint=fingerprint,
             timeout=timeout,
             hostname=str(config.get("local_hostname", "")),
             segment_bytes=bytes_of(config.get("global_segment_size", 0)),

@@ -22,7 +22,13 @@ from typing import Any
 
 import moonpool
 from mooncake._codes import ErrorCode, code_of
-from mooncake._memory import BufferHandle, MooncakeHostMemAllocator, RegisteredBuffers
+from mooncake._memory import (
+    SIZE_END,
+    BufferHandle,
+    MooncakeHostMemAllocator,
+    RegisteredBuffers,
+    is_region,
+)
 from mooncake._patience import handed_over, is_called_by_lmcaches_connector
 from mooncake._pool import Pool
 from mooncake._replicas import (
@@ -355,9 +361,9 @@ _NO_MEMORY = object()
 
 def _memory(ptrs: Sequence[int], sizes: Sequence[int], writable: bool) -> Any:
     """The pieces at these addresses, or _NO_MEMORY."""
-    if len(ptrs) != len(sizes):
+    if len(ptrs) != len(sizes) or not all(map(is_region, ptrs, sizes)):
         return _NO_MEMORY
-    if any(size < 0 or ptr < 0 or (ptr == 0 and size > 0) for ptr, size in zip(ptrs, sizes)):
+    if sum(sizes) >= SIZE_END:
         return _NO_MEMORY
     return [moonpool.Memory(ptr, size, writable=writable) for ptr, size in zip(ptrs, sizes)]
 

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from moonpool import _native
-from moonpool._client import _masters_of
-from moonpool._errors import InvalidArgument
-from moonpool._layout import fingerprint as fingerprint_of
 from moonpool._outage import Ticket
 from moonpool.lmcache.admission import LOADS, LOOKUPS, NOT_TRIED, STORES, Admission
+from moonpool.lmcache.options import Options
 
 _log = logging.getLogger("moonpool.lmcache")
 
 Completion = tuple[int, bool, str, list[bool]]
-
-
-def _fingerprint_text(layout: str | Mapping[str, object]) -> str:
-    text = layout if isinstance(layout, str) else fingerprint_of(**layout)
-    if text:
-        return text
-    raise InvalidArgument(
-        "fingerprint is empty", code="INVALID_ARGUMENT", reason="BAD_ARGUMENT",
-        hint='name what makes chunks unlike: {"dtype": "bfloat16", "revision": "main"}')
 
 
 class Connector:
@@ -44,49 +34,15 @@ class Connector:
     Keys go to the pool as LMCache gives them, in a namespace of their own.
     """
 
-    def __init__(
-        self,
-        *,
-        fingerprint: str | Mapping[str, object],
-        masters: str | Sequence[str] | None = None,
-        namespace: str = "lmcache",
-        path: str = "auto",
-        verify: bool = True,
-        store_timeout: float = 10.0,
-        load_timeout: float = 5.0,
-        wait_for_master: bool = False,
-        wait_for_space: bool = False,
-        replicas: int = 1,
-        threads: int = 4,
-        queue: int = 256,
-        tcp_streams: int = 2,
-    ) -> None:
+    def __init__(self, **adapter_params: Any) -> None:
         """Reaches the master and opens the namespace; raises when that cannot be done.
 
-        Args:
-            fingerprint: What makes bytes of one engine wrong for another and is not in LMCache's
-                keys (which have the model's name, rank, group and the hash of tokens): dtype,
-                revision or weights, chunk size, layout. A mapping, or a text. The namespace is made
-                with it, and refused if it has another. Nothing else tells apart what it leaves out.
-            masters: As of ``moonpool.Client``; None: the environment's MOONPOOL_MASTER.
-            namespace: Keys of two namespaces have nothing to do with each other.
-            path, verify, tcp_streams: As of ``moonpool.Client``.
-            store_timeout: Seconds for a batch of stores or deletions, its time in the queue too.
-            load_timeout: The same for lookups and loads.
-            wait_for_master: Sit out an outage of the masters until the timeout. False: batches fail
-                after about a second, those that follow at once, and LMCache computes.
-            wait_for_space: Stores wait for room instead of failing at once when nothing may be
-                evicted.
-            replicas: On different nodes.
-            threads: For stores, and as many for lookups and loads.
-            queue: Batches that may wait for a thread; one more completes at once as failed.
+        ``adapter_params`` are the fields of ``Options``; `fingerprint` may be a mapping, `masters`
+        a text or a list. ValueError names what is wrong with them.
         """
+        options = Options.parse(adapter_params)
         self._native = _native.Connector(
-            masters=_masters_of(masters), namespace=namespace,
-            fingerprint=_fingerprint_text(fingerprint), path=path, verify=verify,
-            store_timeout=store_timeout, load_timeout=load_timeout,
-            wait_for_master=wait_for_master, tcp_streams=tcp_streams, threads=threads, queue=queue,
-            replicas=replicas, wait_for_space=wait_for_space,
+            **dataclasses.asdict(options) | {"masters": list(options.masters)},
             on_warning=lambda line: _log.warning("%s", line))
         self._admission = Admission(lambda level, line: _log.log(level, "%s", line), time.monotonic)
         self._lock = threading.Lock()

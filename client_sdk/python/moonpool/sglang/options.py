@@ -86,6 +86,8 @@ class Options:
 
     def _check(self) -> None:
         _options.check_common(self)
+        if self.namespace:
+            _options.check_namespace(self.namespace)
         _options.above_0(self, "chunk_bytes")
         _options.require(self.pool_away_at_attach in ("fail", "miss"), "pool_away_at_attach",
                          "fail or miss")

@@ -142,6 +142,10 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
         self.namespace, self.fingerprint = naming.namespace_of(
             facts, self._options.namespace, moonpool.fingerprint
         )
+        if not self._zero_copy:
+            logger.warning('moonpool: the extra config has no "interface_v1": 1: every page is '
+                           "copied twice on its way, and pages of engines that set it are not "
+                           "found")
         self._open()
 
     def register_mem_host_pool_v2(self, host_pool: Any, host_pool_name: str) -> None:
@@ -167,16 +171,18 @@ class MoonpoolHiCacheStorage(HiCacheStorage):
         self._flat = FlatPages(
             self._shelves, self._traffic, self.mem_pool_host, self._config.is_mla_model
         )
-        where = f"namespace {self.namespace!r} at {','.join(options.masters)}"
+        masters = ",".join(options.masters)
         try:
             self._io.attach(options.attach_timeout)
         except moonpool.MoonpoolError as error:
             refused = error.code in ("FAILED_PRECONDITION", "INVALID_ARGUMENT")
             if options.pool_away_at_attach == "fail" or refused:
                 raise
-            logger.error("moonpool: no %s (%s); all misses until it is there", where, error)
+            logger.error("moonpool: the pool at %s cannot be used (%s); until it can, all misses. "
+                         "Its namespace will be %r", masters, error, self.namespace)
             return
-        logger.info("moonpool: %s, layout %s", where, self.fingerprint)
+        logger.info("moonpool: namespace %r at %s, layout %s", self.namespace, masters,
+                    self.fingerprint)
 
     def _connect(self, timeout: float) -> Any:
         """A client for this engine's namespace; raises what moonpool.Client raises."""

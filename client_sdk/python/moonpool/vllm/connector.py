@@ -198,6 +198,12 @@ class MoonpoolConnector(KVConnectorBase_V1, SupportsHMA):
             self._lookups = Workers("moonpool-lookup", 2, options.queue)
             matches = MatchTable(self._pool, self._lookups)
             self._planner = Planner(self._settings(), matches, self._pins)
+            self._lookups.submit(self._greet)
+
+    def _greet(self) -> None:
+        """Says at start whether there is a pool; its absence is no reason not to start."""
+        if self._pool.reach():
+            engine.log_answer(self._options)
 
     def _connect(self) -> Any:
         return connector(*self._space, self._options, engine.warn)()

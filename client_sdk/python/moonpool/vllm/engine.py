@@ -43,6 +43,11 @@ def warn(line: str) -> None:
     logger.warning("%s", line)
 
 
+def log_answer(options: Options) -> None:
+    """What the log has at start when a master answers."""
+    logger.info("moonpool: the pool at %s answers", ",".join(options.masters))
+
+
 def root_is_known(algorithm: str) -> bool:
     """Whether each process starts its block hashes from the same root for this algorithm.
 

@@ -15,6 +15,9 @@ from .. import _options
 
 SAVE_ALL, SAVE_PROMPT = "all", "prompt"
 
+# With the model's name, the layout's digest and the fingerprint a namespace has 254 bytes at most.
+_NAMESPACE_BYTES_MAX = 100
+
 # What is logged when an engine's caches are reset.
 LEFT = ("moonpool: this engine's caches were reset, as they are for other weights: from now on it "
         "neither loads nor stores. Restart it with another revision to share blocks of new "
@@ -84,6 +87,7 @@ class Options:
 
     def _check(self) -> None:
         _options.check_common(self)
+        _options.check_namespace(self.namespace, _NAMESPACE_BYTES_MAX)
         _options.above_0(self, "timeout", "lookup_timeout", "slice_bytes")
         _options.at_least_1(self, "threads", "queue")
         _options.require(self.save in (SAVE_ALL, SAVE_PROMPT), "save",

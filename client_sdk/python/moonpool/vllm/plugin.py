@@ -1,7 +1,7 @@
 """What vLLM runs in each of its processes at start: makes the tier known as type "moonpool".
 
-The wheel names `register` as an entry point of the group `vllm.general_plugins`. Without it (the
-package is only on PYTHONPATH) a tier's configuration names the class itself:
+The wheel names `register` as an entry point of the group `vllm.general_plugins`, and so does what
+the build makes for PYTHONPATH. Without either a tier's configuration names the class itself:
 `{"type": "MoonpoolTier", "module_path": "moonpool.vllm.tier"}`.
 """
 

@@ -29,6 +29,10 @@ from .options import Options
 
 # Another engine wrote the block first, or is about to: nothing to tell anybody.
 _WRITTEN_ELSEWHERE = ("ALREADY_EXISTS", "BEING_WRITTEN", "DUPLICATE_KEY")
+# Reasons that say more than their code.
+_SPEAKING = (*_WRITTEN_ELSEWHERE, "VALUE_TOO_LARGE")
+# Of a refused connect: trying again does not help, though it is tried, as a person may.
+_NEEDS_A_PERSON = ("INVALID_ARGUMENT", "FAILED_PRECONDITION")
 # The kinds of calls, as the log says them, and what comes before all of them.
 LOOK_UP, LOAD, STORE, CONNECT = "look up", "load", "store", "connect"
 
@@ -82,6 +86,11 @@ class Pool:
         self._client: Any = None
         self._closed = False
         self._running: list[Limits] = []  # of the calls under way; several calls may share one
+
+    def reach(self) -> bool:
+        """Makes the client before anything needs it, so that the log says at start what is wrong;
+        whether there is one now. Blocks for a lookup's time."""
+        return self._open_client(CONNECT, self.limits(lookup=True)) is not None
 
     def away(self, *kinds: str) -> bool:
         """True while a call of one of these kinds would be in vain, and need not be made."""
@@ -275,13 +284,18 @@ class Pool:
             connecting = breaker is self._breakers[CONNECT]
             how_long = f" for {breaker.seconds_left():.0f} s"
         line = f"moonpool: cannot {what}: {error}"
-        if connecting or (_is_outage(error) and what != STORE):
-            line += f". The engine goes on without the pool{how_long}"
+        if connecting and getattr(error, "code", "") in _NEEDS_A_PERSON:
+            line += " (the engine goes on without the pool until somebody has corrected that)"
+        elif connecting or (_is_outage(error) and what != STORE):
+            line += f" (the engine goes on without the pool{how_long})"
         elif _is_outage(error):
-            line += f". Nothing is stored{how_long}; what the pool has is still used"
+            line += f" (nothing is stored{how_long}; lookups and loads are tried separately)"
+        elif kind == "VALUE_TOO_LARGE":
+            line = (f"moonpool: block not stored: {error.message}: the pool is smaller than a "
+                    "block; give nodes more --dram, or make blocks smaller")
         elif kind == "RESOURCE_EXHAUSTED" and what == STORE:
-            line = (f"moonpool: block not stored: {error}. Add memory or nodes, or look at "
-                    "`moonpool status` for what fills it")
+            line = (f"moonpool: block not stored: {error} (add memory or nodes, or look at "
+                    "`moonpool status` for what fills it)")
         self._quiet.say((what, kind), line)
 
 
@@ -299,9 +313,18 @@ def _is_outage(error: Exception) -> bool:
 def _kind(error: Exception) -> str:
     """The error's reason where that says more than its code."""
     reason = getattr(error, "reason", "")
-    if reason in _WRITTEN_ELSEWHERE:
+    if reason in _SPEAKING:
         return reason
     return getattr(error, "code", "") or type(error).__name__
+
+
+def probe(options: Options, log: Callable[[str], None], found: Callable[[], None]) -> None:
+    """Logs, or calls found(), whether the master answers, where no namespace is known yet. Blocks
+    as `Pool.reach` does."""
+    pool = Pool(connector("default", "", options, log), options, log=log)  # which is always there
+    if pool.reach():
+        found()
+    pool.close()
 
 
 def connector(

@@ -39,7 +39,7 @@ from vllm.version import __version__ as vllm_version
 from . import engine
 from .layout import Layout, PrivateHashes, check_hashes
 from .options import LEFT, Options
-from .pool import Pool, connector
+from .pool import Pool, connector, probe
 from .tier_core import TierCore
 
 # What a tier cannot see of how the model is run, and decides on bytes, beside the model itself.
@@ -145,7 +145,8 @@ class MoonpoolTier(SecondaryTierManager):
     ) -> None:
         """`config` holds the options of `Options`. Raises ValueError for wrong ones.
 
-        The pool is not asked yet: it is reached for with the first lookup or store.
+        That a master answers is looked at in the background; the namespace is opened with the first
+        lookup or store, when there are hashes.
         """
         super().__init__(offloading_spec, primary_kv_view, tier_type, backpressure_detector)
         self.locality = Locality(locality) if locality is not None else None
@@ -161,6 +162,11 @@ class MoonpoolTier(SecondaryTierManager):
             self._events = []
         pool = Pool(self._connect, self._options, log=engine.warn)
         self._core = TierCore(primary_kv_view, pool, self._options)
+        self._core.first(self._greet)
+
+    def _greet(self) -> None:
+        """Says at start whether a master answers; its absence is no reason not to start."""
+        probe(self._options, engine.warn, lambda: engine.log_answer(self._options))
 
     def _connect(self) -> Any:
         """Makes the client: on a worker thread, when a request has come in and hashes exist."""

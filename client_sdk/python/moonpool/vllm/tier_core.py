@@ -51,6 +51,10 @@ class TierCore:
         # Of each request and group: the last chunk stored, and where in the request it ends.
         self._last: dict[str, dict[bytes, tuple[int, bytes]]] = {}
 
+    def first(self, task: Callable[[], None]) -> None:
+        """Runs the task on the thread of lookups, before those that come later."""
+        self._lookup_worker.submit(task, urgent=True)
+
     @property
     def running(self) -> int:
         """Jobs that have not ended."""
