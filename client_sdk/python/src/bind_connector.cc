@@ -21,7 +21,7 @@ std::unique_ptr<Connector> MakeConnector(py::kwargs given) {
   keywords.TakeSeconds("load_timeout", &options.load_timeout);
   keywords.Take("replicas", &options.replicas);
   keywords.Take("wait_for_space", &options.wait_for_space);
-  py::object on_warning = keywords.TakeObject("on_warning");
+  py::object on_warning = keywords.TakeCallable("on_warning");
   keywords.RequireNoMore();
   return std::make_unique<Connector>(std::move(options), std::move(on_warning));
 }

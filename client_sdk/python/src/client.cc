@@ -63,10 +63,10 @@ class NewBytes {
 
 }  // namespace
 
-PyClient::PyClient(ClientOptions options, py::object on_warning)
+PyClient::PyClient(ClientOptions options, py::object on_warning, const CancelToken& cancel)
     : name_space_(options.name_space), masters_(options.masters), warnings_(std::move(on_warning)) {
   options.on_warning = warnings_.Sink();
-  client_ = Connect(options);
+  client_ = Connect(options, cancel);
 }
 
 std::shared_ptr<Client> PyClient::Open() const {
