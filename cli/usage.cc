@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -34,6 +35,24 @@ std::string DidYouMean(absl::string_view word, const std::vector<std::string>& k
                        std::string otherwise) {
   const std::string nearest = NearestWord(word, known);
   return nearest.empty() ? otherwise : absl::StrCat("did you mean `", nearest, "`?");
+}
+
+// What people type for a command of ours, by the habit of other programs.
+constexpr std::pair<absl::string_view, absl::string_view> kOtherNames[] = {
+    {"cat", "get"},   {"delete", "rm"},  {"ls", "objects"},       {"list", "objects"},
+    {"remove", "rm"}, {"top", "status"}, {"version", "--version"}};
+// Not to be proposed to somebody who may have wanted something else: they take things away.
+constexpr absl::string_view kTakeAway[] = {"drain", "forget", "rm"};
+
+std::string CommandMeant(absl::string_view word, std::vector<std::string> commands,
+                         std::string otherwise) {
+  for (const auto& [other, ours] : kOtherNames) {
+    if (word == other) return absl::StrCat("it is `moonpool ", ours, "` here");
+  }
+  std::erase_if(commands, [](const std::string& command) {
+    return std::find(std::begin(kTakeAway), std::end(kTakeAway), command) != std::end(kTakeAway);
+  });
+  return DidYouMean(word, commands, std::move(otherwise));
 }
 
 // The first of the words that nobody took; empty when there is none.
@@ -73,7 +92,7 @@ absl::Status DescribeParseError(const CLI::App& app, const CLI::ParseError& erro
   const std::vector<std::string> commands = CommandNames(app);
   if (!word.empty() && chosen.empty()) {
     return UsageError(absl::StrCat("unknown command \"", word, "\""),
-                      DidYouMean(word, commands, help));
+                      CommandMeant(word, commands, help));
   }
   if (!word.empty()) {
     const bool is_command = std::find(commands.begin(), commands.end(), word) != commands.end();

@@ -52,6 +52,9 @@ TEST(Usage, HelpIsAWordToo) {
 TEST(Usage, UnknownWordsComeWithTheNearestKnownOne) {
   EXPECT_EQ(Complaint({"stauts"}), "unknown command \"stauts\"; did you mean `status`?");
   EXPECT_EQ(Complaint({"zzzzzz"}), "unknown command \"zzzzzz\"; see `moonpool --help`");
+  EXPECT_EQ(Complaint({"ls"}), "unknown command \"ls\"; it is `moonpool objects` here");
+  EXPECT_EQ(Complaint({"rn"}), "unknown command \"rn\"; see `moonpool --help`")
+      << "nothing that takes things away is proposed";
   EXPECT_EQ(Complaint({"status", "--jsn"}), "unknown option --jsn; did you mean `--json`?");
   EXPECT_EQ(Complaint({"status", "--mastr=a:1"}),
             "unknown option --mastr; did you mean `--master`?");

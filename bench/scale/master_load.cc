@@ -70,8 +70,8 @@ absl::StatusOr<std::vector<master::PutOutcome>> MasterLoad::StartPuts(uint64_t f
   const std::string before = first % kChain == 0 ? "" : KeyOf(first - 1);
   std::vector<master::PutKey> puts;
   for (uint64_t i = 0; i < count; ++i) {
-    const bool is_root = (first + i) % kChain == 0;
-    const absl::string_view parent = is_root ? "" : i == 0 ? before : keys[i - 1];
+    absl::string_view parent = i == 0 ? before : keys[i - 1];
+    if ((first + i) % kChain == 0) parent = {};
     puts.push_back({.key = keys[i], .size_bytes = kPayloadBytes, .parent = parent});
   }
   const absl::MutexLock lock(&mutex_);

@@ -260,6 +260,8 @@ absl::Status GrpcMasterStub::Explain(const grpc::Status& status, const Master& m
       context.Remaining(clock_) <= kTimersApart) {
     failure = absl::DeadlineExceededError("");
   }
+  // What answers there does not speak as a master does; others may.
+  if (absl::IsInternal(failure)) failure = absl::UnavailableError(failure.message());
   if (absl::IsUnavailable(failure)) return failure;  // the caller knows who else was tried
   if (absl::IsDeadlineExceeded(failure)) {
     failure = MakeError(absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline,

@@ -342,6 +342,15 @@ TEST_F(GrpcMasterStubTest, PassesOverAMasterThatShutsDown) {
   EXPECT_THAT(Exists(stub, Within(absl::Seconds(30))), IsOk());
 }
 
+TEST_F(GrpcMasterStubTest, PassesOverWhatDoesNotSpeakAsAMasterDoes) {
+  Server other;
+  server_.answer = [](grpc::ServerContext*) {
+    return grpc::Status(grpc::StatusCode::INTERNAL, "frame of size 16777215 overflows");
+  };
+  GrpcMasterStub stub({server_.address(), other.address()}, clock_, {});
+  EXPECT_THAT(Exists(stub, Within(absl::Seconds(30))), IsOk());
+}
+
 TEST_F(GrpcMasterStubTest, ALoneMasterThatShutsDownIsUnavailable) {
   server_.answer = ShutsDown;
   GrpcMasterStub stub({server_.address()}, clock_, {});

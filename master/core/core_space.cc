@@ -29,10 +29,17 @@ absl::Status CoreState::TooFewNodes(uint32_t min_replicas, absl::Time now) const
         absl::StrCat(min_replicas, " replicas need as many nodes; ", usable, " take grants now"),
         {.hint = "ask for fewer replicas, or set min_replicas", .retry_after = retry_after});
   }
+  std::string draining;
+  for (const auto& [name, index] : nodes.by_name()) {
+    if (nodes[index].is_usable() && nodes[index].is_draining) draining = name;
+  }
   return MakeError(
       absl::StatusCode::kUnavailable, ErrorReason::kNoNodes,
       absl::StrCat("no storage node takes grants now (", nodes.by_name().size(), " known)"),
-      {.hint = "start moonpool-node, or wait until one has reported its inventory",
+      {.hint = draining.empty()
+                   ? "start moonpool-node, or wait until one has reported its inventory"
+                   : absl::StrCat("those that are up are drained: `moonpool drain ", draining,
+                                  " --cancel`, or start another moonpool-node"),
        .retry_after = retry_after});
 }
 

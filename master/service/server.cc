@@ -97,9 +97,11 @@ class MasterServer::Edge {
     }
     if (server_ == nullptr || port == 0) {
       server_ = nullptr;
-      return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kUnspecified,
-                       absl::StrCat("cannot listen on ", options.listen),
-                       {.hint = "another process may have the port: choose one with --listen"});
+      return MakeError(
+          absl::StatusCode::kUnavailable, ErrorReason::kUnspecified,
+          absl::StrCat("cannot listen on ", options.listen),
+          {.hint = "another process has the port, or this host has no such address: choose "
+                   "with --listen"});
     }
     handlers_.Start();
     return port;

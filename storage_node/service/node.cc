@@ -71,7 +71,8 @@ absl::Status NodeOptions::Validate() const {
   ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort(data_listen));
   if (IsEveryAddress(listen.host) && data_advertise.empty()) {
     return Bad(absl::StrCat("--data-listen ", data_listen, " is no address that clients can use"),
-               "set --data-advertise HOST:0 to one under which clients reach this host");
+               "set --data-advertise HOST:0 to one under which clients reach this host; port 0 "
+               "stands for the port that is listened on");
   }
   if (data_advertise.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const HostPort advertise, ParseHostPort(data_advertise));
