@@ -18,10 +18,11 @@ namespace {
 // Statuses of the master, one for each of the keys that were worth asking about.
 class KeyStatuses {
  public:
-  explicit KeyStatuses(absl::Span<const std::string> keys) : keys_(keys), results_(keys.size()) {
-    const absl::Status too_many = CheckBatch(keys.size());
+  // `call`: whether there is anything to ask for any of them.
+  KeyStatuses(absl::Span<const std::string> keys, const absl::Status& call)
+      : keys_(keys), results_(keys.size()) {
     for (size_t i = 0; i < keys.size(); ++i) {
-      results_[i] = too_many.ok() ? CheckKey(keys[i]) : too_many;
+      results_[i] = call.ok() ? CheckKey(keys[i]) : call;
       if (results_[i].ok()) asked_.push_back(i);
     }
   }
@@ -127,12 +128,12 @@ std::vector<absl::StatusOr<View>> CoreClient::GetViewMany(absl::Span<const std::
 
 std::vector<absl::Status> CoreClient::Exists(absl::Span<const std::string> keys,
                                              const CallOptions& options) {
-  KeyStatuses statuses(keys);
+  const CallContext context = session_.ContextOf(options);
+  KeyStatuses statuses(keys, session_.CheckCall(keys.size(), context));
   v1::ExistsRequest request;
   if (statuses.Ask(&request)) {
-    statuses.Take(session_.Call(&MasterStub::Exists, std::move(request),
-                                session_.ContextOf(options), session_.policy()),
-                  MissOf);
+    statuses.Take(
+        session_.Call(&MasterStub::Exists, std::move(request), context, session_.policy()), MissOf);
   }
   return statuses.TakeResults();
 }
@@ -148,16 +149,16 @@ absl::StatusOr<KeyPage> CoreClient::ListKeys(absl::string_view prefix, const Lis
 
 std::vector<absl::Status> CoreClient::Remove(absl::Span<const std::string> keys,
                                              const CallOptions& options) {
-  KeyStatuses statuses(keys);
+  const CallContext context = session_.ContextOf(options);
+  KeyStatuses statuses(keys, session_.CheckCall(keys.size(), context));
   v1::RemoveRequest request;
   if (statuses.Ask(&request)) {
     CallPolicy policy = session_.policy();
     policy.may_hold = true;
-    statuses.Take(
-        session_.Call(&MasterStub::Remove, std::move(request), session_.ContextOf(options), policy),
-        [](const v1::Status& status, absl::string_view key) {
-          return AnnotateKey(StatusFromProto(status), key);
-        });
+    statuses.Take(session_.Call(&MasterStub::Remove, std::move(request), context, policy),
+                  [](const v1::Status& status, absl::string_view key) {
+                    return AnnotateKey(StatusFromProto(status), key);
+                  });
     for (const std::string& key : keys) session_.locations().Erase(key);
   }
   return statuses.TakeResults();
@@ -165,7 +166,8 @@ std::vector<absl::Status> CoreClient::Remove(absl::Span<const std::string> keys,
 
 absl::StatusOr<PrefixMatch> CoreClient::MatchPrefix(absl::Span<const std::string> keys,
                                                     const MatchOptions& options) {
-  RETURN_IF_ERROR(CheckBatch(keys.size()));
+  const CallContext context = session_.ContextOf(options.call);
+  RETURN_IF_ERROR(session_.CheckCall(keys.size(), context));
   PrefixMatch match;
   if (keys.empty()) return match;
   v1::MatchPrefixRequest request;
@@ -175,9 +177,9 @@ absl::StatusOr<PrefixMatch> CoreClient::MatchPrefix(absl::Span<const std::string
   }
   request.set_lease_ms(
       static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Milliseconds(options.hold))));
-  ASSIGN_OR_RETURN(const v1::MatchPrefixResponse response,
-                   session_.Call(&MasterStub::MatchPrefix, std::move(request),
-                                 session_.ContextOf(options.call), session_.policy()));
+  ASSIGN_OR_RETURN(
+      const v1::MatchPrefixResponse response,
+      session_.Call(&MasterStub::MatchPrefix, std::move(request), context, session_.policy()));
   if (static_cast<size_t>(response.locations_size()) > keys.size()) {
     return absl::InternalError("the master matched more keys than it was asked about");
   }

@@ -170,6 +170,33 @@ TEST_F(CoreClientTest, AGetAllocatesNoMoreThanItMay) {
   EXPECT_THAT(client_->GetMany({&item, 1}, {}).front(), IsOk());
 }
 
+// Also where nobody would have to be asked, since the location is known or there are no keys.
+TEST_F(CoreClientTest, ACallThatIsCancelledBeforehandDoesNothing) {
+  pool_.master.placement = {"local1"};
+  ASSERT_THAT(pool_.Put(*client_, "k", "value"), IsOk());
+  ASSERT_THAT(client_->GetView("k", {}), IsOk());
+  const int before = pool_.master.calls();
+  CancelSource source;
+  source.Cancel();
+  const CallOptions call = {.cancel = source.token()};
+  const std::vector<std::string> keys = {"k"};
+  const auto is_cancelled = Fails(absl::StatusCode::kCancelled, ErrorReason::kCancelledByCaller);
+  std::string room(5, '-');
+  const GetItem into = {.key = "k", .into = {BufferOf(&room)}};
+  EXPECT_THAT(client_->GetMany({&into, 1}, {.call = call}).front(), is_cancelled);
+  EXPECT_EQ(room, "-----");
+  EXPECT_THAT(client_->Get("k", {.call = call}), is_cancelled);
+  EXPECT_THAT(client_->GetView("k", {.call = call}), is_cancelled);
+  EXPECT_THAT(client_->GetViewMany(keys, {.call = call}).front(), is_cancelled);
+  EXPECT_THAT(pool_.Put(*client_, "l", "value", {.call = call}), is_cancelled);
+  EXPECT_THAT(client_->Exists(keys, call).front(), is_cancelled);
+  EXPECT_THAT(client_->Describe(keys, call).front(), is_cancelled);
+  EXPECT_THAT(client_->MatchPrefix({}, {.call = call}), is_cancelled);
+  EXPECT_THAT(client_->ListKeys("", {.call = call}), is_cancelled);
+  EXPECT_THAT(client_->Remove(keys, call).front(), is_cancelled);
+  EXPECT_EQ(pool_.master.calls(), before);
+}
+
 TEST_F(CoreClientTest, RemovedKeysAreForgotten) {
   ASSERT_THAT(pool_.Put(*client_, "a", "1"), IsOk());
   const auto results = client_->Remove({"a", "b"}, {});

@@ -381,7 +381,7 @@ absl::InlinedVector<uint8_t, 8> OrderReplicas(const Location& location, SharedRa
 
 std::vector<absl::StatusOr<size_t>> GetMany(Session& session, absl::Span<const GetItem> items,
                                             bool verify, const CallContext& context) {
-  if (absl::Status bad = CheckBatch(items.size()); !bad.ok()) {
+  if (absl::Status bad = session.CheckCall(items.size(), context); !bad.ok()) {
     return std::vector<absl::StatusOr<size_t>>(items.size(), bad);
   }
   return GetCall(session, verify, context).Run(items);
@@ -390,7 +390,7 @@ std::vector<absl::StatusOr<size_t>> GetMany(Session& session, absl::Span<const G
 std::vector<absl::StatusOr<size_t>> GetMany(Session& session, absl::Span<const std::string> keys,
                                             Allocate allocate, bool verify,
                                             const CallContext& context) {
-  if (absl::Status bad = CheckBatch(keys.size()); !bad.ok()) {
+  if (absl::Status bad = session.CheckCall(keys.size(), context); !bad.ok()) {
     return std::vector<absl::StatusOr<size_t>>(keys.size(), bad);
   }
   std::vector<GetItem> items(keys.size());

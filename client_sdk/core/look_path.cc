@@ -73,8 +73,8 @@ std::vector<absl::StatusOr<Description>> Describe(Session& session,
                                                   absl::Span<const std::string> keys,
                                                   const CallContext& context) {
   using Results = std::vector<absl::StatusOr<Description>>;
-  if (const absl::Status too_many = CheckBatch(keys.size()); !too_many.ok()) {
-    return Results(keys.size(), too_many);
+  if (const absl::Status bad = session.CheckCall(keys.size(), context); !bad.ok()) {
+    return Results(keys.size(), bad);
   }
   Results results(keys.size(), Description{});
   std::vector<size_t> asked;  // indexes

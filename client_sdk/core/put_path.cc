@@ -444,7 +444,7 @@ void PutCall::Finish(Item& item, absl::Status status) {
 
 std::vector<absl::Status> PutMany(Session& session, absl::Span<const PutItem> items,
                                   const PutOptions& options, const CallContext& context) {
-  if (absl::Status bad = CheckBatch(items.size()); !bad.ok()) {
+  if (absl::Status bad = session.CheckCall(items.size(), context); !bad.ok()) {
     return std::vector<absl::Status>(items.size(), bad);
   }
   return PutCall(session, options, context).Run(items);

@@ -54,6 +54,13 @@ CallContext Session::ContextOf(const CallOptions& call) const {
   return {.deadline = clock().Now() + timeout, .cancel = call.cancel};
 }
 
+absl::Status Session::CheckCall(size_t keys, const CallContext& context) const {
+  if (keys <= kMaxBatchKeys) return context.Check(clock());
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBatchTooLarge,
+                   absl::StrCat("the batch has ", keys, " keys, more than ", kMaxBatchKeys),
+                   {.hint = "split it"});
+}
+
 void Session::FillHeader(const CallPolicy& policy, v1::RequestHeader* header) {
   header->mutable_version()->set_major(kWireMajor);
   header->mutable_version()->set_minor(kWireMinor);
@@ -108,13 +115,6 @@ absl::Status CheckKey(absl::string_view key) {
                      {.hint = "hash long keys", .key = std::string(key.substr(0, 64))});
   }
   return absl::OkStatus();
-}
-
-absl::Status CheckBatch(size_t keys) {
-  if (keys <= kMaxBatchKeys) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBatchTooLarge,
-                   absl::StrCat("the batch has ", keys, " keys, more than ", kMaxBatchKeys),
-                   {.hint = "split it"});
 }
 
 absl::Status AnnotateKey(const absl::Status& status, absl::string_view key) {

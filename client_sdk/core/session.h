@@ -92,6 +92,9 @@ class Session {
   LocationCache& locations() { return locations_; }
 
   CallContext ContextOf(const CallOptions& call) const;
+  // Before anything of a call on so many keys is done, also of one that needs nobody's answer:
+  // INVALID_ARGUMENT with BATCH_TOO_LARGE; the context's error when it has ended already.
+  absl::Status CheckCall(size_t keys, const CallContext& context) const;
   // Of calls that have changed nothing yet: as the caller wants it.
   const CallPolicy& policy() const {
     return options_.wait_for_master ? kPatientPolicy : kBriefPolicy;
@@ -158,8 +161,6 @@ absl::StatusOr<Response> Session::Call(
 
 // Of keys, before anything is sent: INVALID_ARGUMENT with KEY_EMPTY, KEY_TOO_LONG.
 absl::Status CheckKey(absl::string_view key);
-// INVALID_ARGUMENT with BATCH_TOO_LARGE.
-absl::Status CheckBatch(size_t keys);
 // The status with the key in its detail.
 absl::Status AnnotateKey(const absl::Status& status, absl::string_view key);
 

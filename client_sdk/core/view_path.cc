@@ -160,6 +160,7 @@ absl::Status MissOfView(const absl::Status& failure) {
 
 absl::StatusOr<View> GetView(Session& session, absl::string_view key, bool verify,
                              const CallContext& context) {
+  RETURN_IF_ERROR(session.CheckCall(1, context));
   Counters& counters = session.counters();
   counters.gets.Add();
   RETURN_IF_ERROR(CheckKey(key));
@@ -194,13 +195,14 @@ std::vector<absl::StatusOr<View>> GetViewMany(Session& session, absl::Span<const
                                               bool verify, const CallContext& context) {
   std::vector<absl::StatusOr<View>> views;
   views.reserve(keys.size());
-  const absl::Status too_many = CheckBatch(keys.size());
+  if (const absl::Status bad = session.CheckCall(keys.size(), context); !bad.ok()) {
+    for (size_t i = 0; i < keys.size(); ++i) views.emplace_back(bad);
+    return views;
+  }
   std::vector<std::string> unknown;
   for (const std::string& key : keys) {
-    if (!too_many.ok()) views.push_back(too_many);
     if (CheckKey(key).ok() && session.locations().Find(key) == nullptr) unknown.push_back(key);
   }
-  if (!too_many.ok()) return views;
   // The locations stay behind in the cache.
   absl::flat_hash_map<absl::string_view, absl::Status> failed;
   const std::vector<absl::StatusOr<Description>> located = Describe(session, unknown, context);

@@ -148,10 +148,12 @@ void Client::Rep::Post(Call call, Refuse refuse, Done done) {
   if (!is_taken) done(refuse(NotRun(/*is_stopping=*/false)));
 }
 
-absl::StatusOr<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(ClientOptions options,
+                                                        const CancelToken& cancel) {
   RETURN_IF_ERROR(Validate(options));
   auto rep = std::make_unique<Rep>(options);
-  RETURN_IF_ERROR(rep->core.OpenNamespace(options.fingerprint, {.timeout = options.timeout}));
+  RETURN_IF_ERROR(
+      rep->core.OpenNamespace(options.fingerprint, {.timeout = options.timeout, .cancel = cancel}));
   return std::unique_ptr<Client>(new Client(std::move(rep)));
 }
 

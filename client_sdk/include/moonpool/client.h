@@ -201,8 +201,10 @@ struct ClientStats {
 
 class Client {
  public:
-  // Reaches the master and opens the namespace within options.timeout.
-  static absl::StatusOr<std::unique_ptr<Client>> Connect(ClientOptions options);
+  // Reaches the master and opens the namespace within options.timeout; `cancel` ends it as it does
+  // a call.
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(ClientOptions options,
+                                                         const CancelToken& cancel = {});
   // Waits for running calls; pending async calls end with CANCELLED. So it must not happen in, or
   // with, a callback of this client (the last shared_ptr to it in a `done`, say): that would wait
   // for itself, and ends the process with a message. Hand it to another thread.

@@ -35,6 +35,8 @@ class AsyncClient:
 
     def __init__(self, masters: str | Sequence[str] | None = None, *, threads: int = 4,
                  queue: int = 256, **options: Any) -> None:
+        if "cancel" in options:
+            raise TypeError("a coroutine takes no `cancel`: cancel its task")
         self._make = functools.partial(Client, masters, **options)
         self._client: Client | None = None
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="moonpool-aio")
@@ -49,9 +51,12 @@ class AsyncClient:
             if self._is_closed:
                 raise RuntimeError("the client is closed: make a new one")
             if self._client is None:
-                loop = asyncio.get_running_loop()
-                self._client = await loop.run_in_executor(self._threads, self._make)
+                await self._on_thread(self._connect)
         return self
+
+    def _connect(self, cancel: CancelSource) -> None:
+        # Kept also when nobody waits for it any more, for close() to find.
+        self._client = self._make(cancel=cancel)
 
     async def __aenter__(self) -> AsyncClient:
         return await self.connect()
@@ -87,17 +92,29 @@ class AsyncClient:
             raise ResourceExhausted(
                 "too many asynchronous calls wait", code="RESOURCE_EXHAUSTED",
                 reason="LIMIT_REACHED", hint="raise `queue`, or wait for some to end")
+        return await self._on_thread(method, client, *args, **kwargs)
+
+    async def _on_thread(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Runs it, with a `cancel` of its own, on a thread; it has ended when this has."""
         cancel = CancelSource()
-        call = asyncio.get_running_loop().run_in_executor(
-            self._threads, functools.partial(method, client, *args, cancel=cancel, **kwargs))
+        work = [functools.partial(function, *args, cancel=cancel, **kwargs)]
+        waiting = self._threads.submit(_run_once, work)
+        call = asyncio.wrap_future(waiting)
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)
         try:
             return await asyncio.shield(call)
         except asyncio.CancelledError:
-            cancel.cancel()
+            if waiting.cancel():  # no thread has it, and none will
+                work.clear()  # the executor keeps `work` until one is free: not the buffers, too
+            else:
+                cancel.cancel()
             await _end_of(call)
             raise
+
+
+def _run_once(work: list[Callable[[], Any]]) -> Any:
+    return work.pop()()
 
 
 async def _end_of(call: asyncio.Future[Any]) -> None:

@@ -53,6 +53,7 @@ class Client(_native.Client):
         trusted_uids: Sequence[int] = (),
         location_cache_entries: int = 65536,
         on_warning: Callable[[str], None] | None = None,
+        cancel: _native.CancelSource | None = None,
     ) -> None:
         """Reaches the master and opens the namespace within ``timeout``.
 
@@ -75,6 +76,7 @@ class Client(_native.Client):
             on_warning: Called with one line for what someone should know and no call returns, from
                 any thread; it must not wait, nor call the client. None:
                 ``logging.getLogger("moonpool").warning``.
+            cancel: Ends connecting, with Cancelled.
 
         Raises:
             InvalidArgument; Unavailable or DeadlineExceeded: no master answers; Miss
@@ -84,7 +86,8 @@ class Client(_native.Client):
             masters=_masters_of(masters), namespace=namespace, fingerprint=fingerprint, path=path,
             verify=verify, timeout=timeout, wait_for_master=wait_for_master,
             tcp_streams=tcp_streams, host_id=host_id, trusted_uids=list(trusted_uids),
-            location_cache_entries=location_cache_entries, on_warning=on_warning or _log_warning)
+            location_cache_entries=location_cache_entries,
+            on_warning=_log_warning if on_warning is None else on_warning, cancel=cancel)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else ",".join(self.masters)

@@ -34,12 +34,19 @@ py::dict StatsOf(const ClientStats& stats) {
   return dict;
 }
 
+CancelToken TokenOf(const py::object& cancel) {
+  if (cancel.is_none()) return {};
+  if (py::isinstance<CancelSource>(cancel)) return cancel.cast<CancelSource&>().token();
+  throw py::type_error("cancel is no CancelSource");
+}
+
 std::unique_ptr<PyClient> MakeClient(py::kwargs given) {
   Keywords keywords(std::move(given));
   ClientOptions options = TakeClientOptions(keywords);
-  py::object on_warning = keywords.TakeObject("on_warning");
+  py::object on_warning = keywords.TakeCallable("on_warning");
+  const py::object cancel = keywords.TakeObject("cancel");
   keywords.RequireNoMore();
-  return std::make_unique<PyClient>(std::move(options), std::move(on_warning));
+  return std::make_unique<PyClient>(std::move(options), std::move(on_warning), TokenOf(cancel));
 }
 
 constexpr Parameters<0> kNone = {{}, 0, 0};

@@ -21,7 +21,7 @@ std::unique_ptr<Connector> MakeConnector(py::kwargs given) {
   keywords.TakeSeconds("load_timeout", &options.load_timeout);
   keywords.Take("replicas", &options.replicas);
   keywords.Take("wait_for_space", &options.wait_for_space);
-  py::object on_warning = keywords.TakeObject("on_warning");
+  py::object on_warning = keywords.TakeCallable("on_warning");
   keywords.RequireNoMore();
   return std::make_unique<Connector>(std::move(options), std::move(on_warning));
 }
@@ -60,6 +60,10 @@ py::object Stats(Connector& connector, const Arguments&) { return StatsOf(connec
 py::object EventFd(Connector& connector, const Arguments&) {
   return py::int_(connector.event_fd());
 }
+py::object Wake(Connector& connector, const Arguments&) {
+  connector.Wake();
+  return py::none();
+}
 py::object Close(Connector& connector, const Arguments&) {
   connector.Close();
   return py::none();
@@ -84,6 +88,7 @@ void BindConnector(py::module_& module) {
   AddMethod<Connector, Drain, kNone>(connector, "drain_completions",
                                      "drain_completions($self)\n--\n\n");
   AddMethod<Connector, EventFd, kNone>(connector, "event_fd", "event_fd($self)\n--\n\n");
+  AddMethod<Connector, Wake, kNone>(connector, "wake", "wake($self)\n--\n\n");
   AddMethod<Connector, Stats, kNone>(connector, "stats", "stats($self)\n--\n\n");
   AddMethod<Connector, Close, kNone>(connector, "close", "close($self)\n--\n\n");
 }

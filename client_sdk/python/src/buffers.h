@@ -40,7 +40,9 @@ class Items {
 // An object is: anything with the buffer protocol, in C order (numpy arrays, bytes, memoryview,
 // moonpool.Memory); a torch tensor, contiguous, in host memory; or a list or tuple of these, which
 // is their concatenation. TypeError for anything else, BufferError for what cannot be lent (not
-// contiguous, read-only and to be written), FailedPrecondition for device memory.
+// contiguous, read-only and to be written, memory that is not there) or is not the value (objects,
+// pointers, lazy views of torch's), FailedPrecondition for device memory, InvalidArgument for more
+// than there can be.
 class BorrowedBuffers {
  public:
   BorrowedBuffers() = default;
@@ -59,7 +61,7 @@ class BorrowedBuffers {
   // Appends to `pieces`.
   void Borrow(pybind11::handle object, bool is_written, bool may_nest, std::vector<Bytes>* pieces);
   Bytes BorrowBuffer(pybind11::handle object, bool is_written);
-  Bytes BorrowTensor(pybind11::handle object);
+  Bytes BorrowTensor(pybind11::handle object, bool is_written);
 
   std::deque<Py_buffer> buffers_;  // stays in place: exporters may point into it
   std::vector<pybind11::object> tensors_;

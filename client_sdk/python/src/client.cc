@@ -63,10 +63,10 @@ class NewBytes {
 
 }  // namespace
 
-PyClient::PyClient(ClientOptions options, py::object on_warning)
+PyClient::PyClient(ClientOptions options, py::object on_warning, const CancelToken& cancel)
     : name_space_(options.name_space), masters_(options.masters), warnings_(std::move(on_warning)) {
   options.on_warning = warnings_.Sink();
-  client_ = Connect(options);
+  client_ = Connect(options, cancel);
 }
 
 std::shared_ptr<Client> PyClient::Open() const {
@@ -75,12 +75,18 @@ std::shared_ptr<Client> PyClient::Open() const {
                     "the client was made before this process was forked",
                     {.hint = "make clients after the fork alone"}));
   }
-  absl::MutexLock lock(&mutex_);
-  if (client_ == nullptr) {
+  std::shared_ptr<Client> client;
+  {
+    absl::MutexLock lock(&mutex_);
+    client = client_;
+  }
+  // Not under the lock: making the error runs code of Python's, which may give up the GIL, and
+  // whoever takes it then may want the lock.
+  if (client == nullptr) {
     Raise(MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
                     "the client is closed", {.hint = "make a new one"}));
   }
-  return client_;
+  return client;
 }
 
 template <typename Call>

@@ -21,7 +21,8 @@ namespace moonpool::python {
 // Thread-safe, as moonpool::Client is. Every public method is called with the GIL.
 class PyClient {
  public:
-  PyClient(ClientOptions options, pybind11::object on_warning);
+  // `cancel`: of connecting.
+  PyClient(ClientOptions options, pybind11::object on_warning, const CancelToken& cancel);
   // Where the process was forked meanwhile, what the client has belongs to the parent and is left.
   ~PyClient() { Close(); }
 

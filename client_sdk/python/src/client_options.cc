@@ -51,9 +51,9 @@ ClientOptions TakeClientOptions(Keywords& keywords) {
   return options;
 }
 
-std::unique_ptr<Client> Connect(const ClientOptions& options) {
+std::unique_ptr<Client> Connect(const ClientOptions& options, const CancelToken& cancel) {
   RequireThreadsOfGrpc();
-  auto connected = WithoutGil([&] { return Client::Connect(options); });
+  auto connected = WithoutGil([&] { return Client::Connect(options, cancel); });
   RaiseIfError(connected.status());
   return *std::move(connected);
 }

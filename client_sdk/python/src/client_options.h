@@ -14,6 +14,6 @@ ClientOptions TakeClientOptions(Keywords& keywords);
 
 // Without the GIL. Raises. gRPC starts threads with the first client and cannot start them anew: in
 // a child that was forked later a call would wait for ever, so there this raises, too.
-std::unique_ptr<Client> Connect(const ClientOptions& options);
+std::unique_ptr<Client> Connect(const ClientOptions& options, const CancelToken& cancel = {});
 
 }  // namespace moonpool::python

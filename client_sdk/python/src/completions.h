@@ -22,14 +22,23 @@ struct Completion {
 class Completions {
  public:
   Completions();
-  // An eventfd: readable while there is something to take. Owned by this.
-  int fd() const { return event_.get(); }
+  ~Completions();
+  Completions(const Completions&) = delete;
+  Completions& operator=(const Completions&) = delete;
+
+  // An eventfd: readable while there is something to take; -1 when the process has no descriptor
+  // left. It is a second one of the same event, for others: whoever closes it hears of nothing
+  // more, but no file that gets its number later is written into. What is open goes with this.
+  int fd() const { return handed_out_; }
   void Add(Completion completion);
+  // Makes it readable, as Add does.
+  void Wake();
   // All there are, oldest first; the descriptor is not readable any more.
   std::vector<Completion> Take();
 
  private:
   const UniqueFd event_;
+  const int handed_out_;
   absl::Mutex mutex_;
   std::vector<Completion> ready_ ABSL_GUARDED_BY(mutex_);
 };

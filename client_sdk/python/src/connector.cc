@@ -73,14 +73,31 @@ Connector::Connector(ConnectorOptions options, py::object on_warning)
     : warnings_(std::move(on_warning)),
       options_(With(std::move(options), warnings_)),
       loads_(Connect(options_.client)),
-      stores_(Connect(options_.client)) {}
+      stores_(Connect(options_.client)) {
+  if (completions_->fd() >= 0) return;
+  Raise(MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kLimitReached,
+                  "no file descriptor is left", {.hint = "raise the limits of the process"}));
+}
+
+void Connector::RequireOwnProcess() const {
+  if (ForkCount() == forks_) return;
+  Raise(MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
+                  "the connector was made before this process was forked",
+                  {.hint = "make connectors after the fork alone"}));
+}
+
+int Connector::event_fd() const {
+  RequireOwnProcess();
+  return completions_->fd();
+}
+
+void Connector::Wake() {
+  RequireOwnProcess();
+  completions_->Wake();
+}
 
 uint64_t Connector::Begin(std::unique_ptr<BorrowedBuffers> buffers) {
-  if (ForkCount() != forks_) {
-    Raise(MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kBadArgument,
-                    "the connector was made before this process was forked",
-                    {.hint = "make connectors after the fork alone"}));
-  }
+  RequireOwnProcess();
   const uint64_t id = ++last_id_;
   if (buffers != nullptr) lent_.emplace(id, std::move(buffers));
   return id;
@@ -188,9 +205,12 @@ uint64_t Connector::SubmitDelete(py::handle keys) {
 }
 
 py::list Connector::Drain() {
+  RequireOwnProcess();
   py::list drained = NewList(0);
   for (const Completion& completion : completions_->Take()) {
-    lent_.erase(completion.id);
+    // Goes when it is in the map no more: letting go of a buffer may run any code of Python's,
+    // which may drain, too, or let other threads do so.
+    const auto lent = lent_.extract(completion.id);
     const py::int_ id(completion.id);
     const py::str error = TextOf(completion.error);
     const py::list results =
@@ -221,7 +241,8 @@ void Connector::Close() {
     stores.reset();
     return true;
   });
-  lent_.clear();
+  // As in Drain.
+  const auto lent = std::exchange(lent_, {});
 }
 
 // As PyClient::Abandon: threads and connections are the parent's, and its locks may be held.
@@ -231,6 +252,7 @@ void Connector::Abandon() {
 }
 
 ClientStats Connector::stats() const {
+  RequireOwnProcess();
   absl::MutexLock lock(&mutex_);
   if (loads_ == nullptr) return {};
   ClientStats stats = loads_->stats();

@@ -38,7 +38,11 @@ class Connector {
   Connector(ConnectorOptions options, pybind11::object on_warning);
   ~Connector() { Close(); }
 
-  int event_fd() const { return completions_->fd(); }
+  // Readable while there is something to drain. Stays open as long as this, unless it is closed by
+  // the caller, who is told nothing more then.
+  int event_fd() const;
+  // Makes it readable without a batch; the next Drain takes that back.
+  void Wake();
 
   // The number of the batch. `views`: one buffer for each key, lent until the batch is drained.
   // A store: true where the key has an object now, by this batch or before it.
@@ -63,6 +67,8 @@ class Connector {
   pybind11::object& on_warning() { return warnings_.function(); }
 
  private:
+  // FailedPrecondition in a forked child: locks, threads and the event are its parent's.
+  void RequireOwnProcess() const;
   // A new batch, which has what `views` lend.
   uint64_t Begin(std::unique_ptr<BorrowedBuffers> buffers);
   // `submit(Client&, done)` with the client, if there is one; `done` completes the batch.

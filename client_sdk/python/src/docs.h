@@ -13,6 +13,8 @@ inline constexpr const char* kClient =
     "that was not raised. They raise only for wrong usage.\n\n"
     "Arguments of all calls: `timeout`, seconds, default that of the client; `cancel`, a "
     "CancelSource, which ends the call with Cancelled.\n\n"
+    "Signals: a call is not interrupted. Python's handlers, that of Ctrl-C too, run when it has "
+    "ended, by its timeout at the latest. AsyncClient's calls end with their task.\n\n"
     "os.fork(): make clients in the child alone. One made before is the parent's: the child's "
     "calls on it raise FailedPrecondition, closing it does nothing there, and making another "
     "raises it, too, since gRPC's threads do not survive a fork. multiprocessing's \"spawn\" has "

@@ -3,6 +3,10 @@
 
 #include <pybind11/pybind11.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
@@ -25,10 +29,16 @@ class Keywords {
       throw pybind11::type_error(absl::StrCat(name, " cannot be ", Py_TYPE(value.ptr())->tp_name));
     }
   }
+  // UnicodeEncodeError for text that is no UTF-8.
+  void Take(const char* name, std::string* into);
+  // A sequence of texts.
+  void Take(const char* name, std::vector<std::string>* into);
   // InvalidArgument where it is not positive.
   void TakeSeconds(const char* name, absl::Duration* into);
   // None where it was not given.
   pybind11::object TakeObject(const char* name);
+  // A function, or None.
+  pybind11::object TakeCallable(const char* name);
 
   // TypeError when there is one that was not taken.
   void RequireNoMore() const;

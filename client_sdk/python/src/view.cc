@@ -29,9 +29,12 @@ const View& PyView::Held() const {
 }
 
 py::list PyView::Pieces() const {
+  // Code of Python's may run in between (the collector's), and release this.
+  const View& view = Held();
+  const std::shared_ptr<View> held = view_;
   py::list pieces = NewList(0);
-  for (const ConstBuffer& bytes : Held().pieces()) {
-    const py::object piece = py::cast(Piece{view_, bytes});
+  for (const ConstBuffer& bytes : view.pieces()) {
+    const py::object piece = py::cast(Piece{held, bytes});
     PyObject* const memory = InPython([&] { return PyMemoryView_FromObject(piece.ptr()); });
     if (memory == nullptr) throw py::error_already_set();
     pieces.append(py::reinterpret_steal<py::object>(memory));

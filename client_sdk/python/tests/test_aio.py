@@ -1,10 +1,12 @@
 """The asyncio form."""
 
 import asyncio
+import gc
 import pathlib
 import re
 import signal
 import threading
+import weakref
 
 import moonpool
 import pytest
@@ -63,17 +65,18 @@ def test_cancelling_the_task_cancels_the_call():
             master.process.send_signal(signal.SIGCONT)
 
 
+class Slow:
+    """A client whose call ends when it is told to, whatever is cancelled."""
+
+    def __init__(self):
+        self.begun, self.ends = threading.Event(), threading.Event()
+
+    def work(self, *buffers, cancel):
+        self.begun.set()
+        self.ends.wait()
+
+
 def test_cancelling_twice_waits_for_the_call_all_the_same():
-    class Slow:
-        """A client whose call ends when it is told to, whatever is cancelled."""
-
-        def __init__(self):
-            self.begun, self.ends = threading.Event(), threading.Event()
-
-        def work(self, cancel):
-            self.begun.set()
-            self.ends.wait()
-
     async def work():
         slow, client = Slow(), moonpool.AsyncClient("127.0.0.1:1")
         client._client = slow
@@ -88,6 +91,58 @@ def test_cancelling_twice_waits_for_the_call_all_the_same():
             await task
 
     asyncio.run(work())
+
+
+def test_a_call_that_waits_for_a_thread_ends_at_once_with_its_task():
+    class Buffer:
+        pass
+
+    async def work():
+        slow, client = Slow(), moonpool.AsyncClient("127.0.0.1:1", threads=1, queue=1)
+        client._client = slow
+        first = asyncio.ensure_future(client._run(Slow.work))
+        await asyncio.get_running_loop().run_in_executor(None, slow.begun.wait)
+        buffer = Buffer()
+        lent = weakref.ref(buffer)
+        try:
+            for _ in range(3):  # each takes the place that the one before has left
+                second = asyncio.ensure_future(client._run(Slow.work, buffer))
+                await asyncio.sleep(0)
+                second.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await second
+            del buffer, second
+            await asyncio.sleep(0)  # the loop has the task until here
+            gc.collect()
+            assert lent() is None and not first.done()
+        finally:
+            slow.ends.set()
+        await first
+        client._threads.shutdown()
+
+    asyncio.run(work())
+
+
+def test_connecting_ends_with_its_task():
+    async def work(master):
+        client = moonpool.AsyncClient(master.address, timeout=600)
+        task = asyncio.ensure_future(client.connect())
+        while not client._calls:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        master.process.send_signal(signal.SIGCONT)
+        await client.connect()
+        assert await client.exists("k") is False
+        await client.close()
+
+    with Master() as master:
+        master.process.send_signal(signal.SIGSTOP)  # nobody answers from here on
+        try:
+            asyncio.run(work(master))
+        finally:
+            master.process.send_signal(signal.SIGCONT)
 
 
 def test_what_was_refused_takes_no_room(pool):

@@ -200,7 +200,36 @@ def test_a_cancelled_call_ends(client):
         client.put("k", b"1", cancel=cancel)
 
 
+def test_a_call_that_was_cancelled_before_it_began_does_nothing(client):
+    client.put("k", b"1")
+    into = bytearray(1)
+    cancel = moonpool.CancelSource()
+    cancel.cancel()
+    for call in (lambda: client.get("k", cancel=cancel), lambda: client.exists("k", cancel=cancel),
+                 lambda: client.get_into("k", into, cancel=cancel),
+                 lambda: client.get_view("k", cancel=cancel)):
+        with pytest.raises(moonpool.Cancelled):
+            call()
+    assert into == b"\0"
+
+
 def test_options_are_checked(pool):
+    for wrong in (5, 0, "print"):
+        with pytest.raises(TypeError, match="on_warning cannot be"):
+            moonpool.Client(pool.master, on_warning=wrong)
+    with pytest.raises(TypeError, match="namespace cannot be int"):
+        moonpool.Client(pool.master, namespace=1)
+    with pytest.raises(TypeError, match="masters cannot be int"):
+        moonpool.Client([1])
+    for text in ({"namespace": "a\udc80"}, {"fingerprint": "\udc80"}, {"masters": ["\udc80:1"]}):
+        with pytest.raises(UnicodeEncodeError):
+            moonpool.Client(**{"masters": pool.master} | text)
+    with pytest.raises(TypeError, match="cancel is no CancelSource"):
+        moonpool.Client(pool.master, cancel=1)
+    cancel = moonpool.CancelSource()
+    cancel.cancel()
+    with pytest.raises(moonpool.Cancelled):
+        moonpool.Client(pool.master, cancel=cancel)
     with pytest.raises(moonpool.InvalidArgument, match="not host:port"):
         moonpool.Client("nonsense")
     with pytest.raises(moonpool.InvalidArgument, match="names no master"):

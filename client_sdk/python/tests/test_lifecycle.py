@@ -308,6 +308,62 @@ def test_all_who_close_a_connector_wait_for_its_threads(mortal):
     assert out == "[True]\n"
 
 
+def test_a_view_may_be_released_while_its_pieces_are_made():
+    """By what the collector runs; each piece that comes out holds the bytes all the same."""
+    with (Master(["--stripe-size=1MiB"]) as master, Node(master.address, "one", "16MiB"),
+          Node(master.address, "two", "16MiB")):
+        run(types.SimpleNamespace(master=master.address), """
+            import gc
+            client = moonpool.Client(master, namespace="pieces", fingerprint="t")
+            released = 0
+            for collections in range(8):
+                client.put("k", b"a" * (2 << 20))
+                view, left = client.get_view("k"), collections
+                def collecting(phase, info):
+                    global left, released
+                    left -= 1
+                    if left < 0 and view.valid:
+                        view.release()
+                        released += 1
+                gc.callbacks.append(collecting)
+                gc.set_threshold(1)
+                pieces = view.pieces
+                gc.set_threshold(0)
+                gc.callbacks.clear()
+                view.release()
+                assert len(pieces) == 2
+                del pieces[0]
+                for number in range(40):  # takes all that is not held
+                    client.put(f"{collections}-{number}", b"b" * (1 << 20))
+                assert bytes(pieces[0]) == b"a" * (1 << 20), collections
+                client.remove("k")
+            assert released
+        """)
+
+
+def test_a_closed_client_may_be_called_by_many(pool):
+    """Each makes an error: Python code, in which another thread may be next, and call, too."""
+    run(pool, """
+        client = moonpool.Client(master, namespace="closed", fingerprint="t")
+        client.close()
+        def call():
+            try:
+                client.exists("k")
+            except moonpool.FailedPrecondition:
+                pass
+        called = []
+        def traced(frame, event, argument):
+            if event == "call" and frame.f_code.co_name == "from_status":
+                called.append(threading.Thread(target=call))
+                called[0].start()
+                called[0].join()
+        sys.setprofile(traced)
+        call()
+        sys.setprofile(None)
+        assert len(called) == 1
+    """)
+
+
 def test_a_property_may_be_read_at_the_end(pool):
     """What it makes sets the collector off, and so any Python code."""
     run(pool, """

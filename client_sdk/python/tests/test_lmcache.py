@@ -100,6 +100,9 @@ class FakeNative:
     def event_fd(self):
         return self.fd
 
+    def wake(self):
+        os.eventfd_write(self.fd, 1)
+
     def submit_batch_exists(self, keys):
         return self._submit(keys)
 
@@ -114,7 +117,7 @@ class FakeNative:
     def _submit(self, keys):
         self.count += 1
         self.done.append((self.count, not self.error, self.error, [not self.error] * len(keys)))
-        os.eventfd_write(self.fd, 1)
+        self.wake()
         return self.count
 
     def drain_completions(self):

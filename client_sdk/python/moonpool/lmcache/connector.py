@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -84,7 +83,7 @@ class Connector:
             self._last_refused -= 1
             number = self._last_refused
             self._refused.append((number, False, NOT_TRIED, [False] * keys))
-        os.eventfd_write(self._native.event_fd(), 1)
+        self._native.wake()
         return number
 
     def event_fd(self) -> int:
