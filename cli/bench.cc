@@ -203,7 +203,7 @@ void AddBenchCommand(CLI::App& app, Session& session) {
   AddRealOption(*command, "--seconds", &arguments->seconds, 0.001, 60,
                 "Of each case in each round [0.2]");
   command->add_flag("--quick", arguments->quick,
-                    "3 rounds of 0.03 seconds, 100000 objects: a look that\nproves nothing");
+                    "3 rounds of 0.03 seconds, 100000 objects: a look\nthat proves nothing");
   AddNumberOption(*command, "--objects", &arguments->objects, {10'000, 1'000'000'000},
                   "Of suite scale, in a master of its own [10000000]");
   AddBytesOption(*command, "--dram", &arguments->dram_bytes,
