@@ -49,6 +49,16 @@ absl::StatusOr<v1::GetStatusResponse> Session::PoolWithNodes() const {
   }
 }
 
+absl::Status Session::CheckNamespace() const {
+  return Link().ListObjects(name_space, "", "", 1).status();
+}
+
+void WarnOfUnknownNamespace(const Session& session) {
+  const absl::Status known = session.CheckNamespace();
+  if (ReasonOf(known) != ErrorReason::kNamespaceUnknown) return;
+  Warn(known.message(), "waiting until a client opens it");
+}
+
 absl::StatusOr<std::unique_ptr<Client>> Session::Connect(ClientOptions options) const {
   options.masters = masters;
   options.name_space = name_space;

@@ -28,9 +28,14 @@ struct Session {
   // The status of a pool that has memory. The nodes of a master that began a moment ago are waited
   // for, as clients do. UNAVAILABLE/NO_NODES: there are none.
   absl::StatusOr<v1::GetStatusResponse> PoolWithNodes() const;
+  // NOT_FOUND/NAMESPACE_UNKNOWN: nobody has opened it, or its name is mistyped.
+  absl::Status CheckNamespace() const;
   // A client of the pool; the hint of an unreachable master says how to get one, too.
   absl::StatusOr<std::unique_ptr<Client>> Connect(ClientOptions options = {}) const;
 };
+
+// For commands that wait: it may be opened at any time, but it may be mistyped, too.
+void WarnOfUnknownNamespace(const Session& session);
 
 // For the end of a command's help: lines to try, then what else there is to know.
 struct HelpEnd {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -103,6 +104,13 @@ void Print(const Session& session, const EventBatch& batch) {
 
 int Run(const Session& session, const Arguments& arguments) {
   const StopToken stop;
+  const bool is_named = !arguments.all_namespaces;
+  if (is_named && !arguments.follow) {
+    if (const absl::Status known = session.CheckNamespace(); !known.ok()) {
+      return Fail(session, known);
+    }
+  }
+  bool is_checked = !is_named || !arguments.follow;
   const auto stream =
       EventStream::Open({.masters = session.masters,
                          .name_space = arguments.all_namespaces ? "" : session.name_space,
@@ -112,6 +120,7 @@ int Run(const Session& session, const Arguments& arguments) {
   absl::Status written;
   const absl::Status end = (*stream)->Run(
       [&](const EventBatch& batch) {
+        if (!std::exchange(is_checked, true)) WarnOfUnknownNamespace(session);
         Print(session, batch);
         written = FlushStandardOutput();
         return written.ok() && (arguments.follow || !batch.is_whole);

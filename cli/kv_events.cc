@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -11,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "cli/commands.h"
+#include "cli/kv_events/idle_beat.h"
 #include "cli/kv_events/kv_event_wire.h"
 #include "cli/kv_events/kv_publisher.h"
 #include "cli/stop_token.h"
@@ -26,8 +28,8 @@ namespace {
 // Who needs what is stored, and cannot be told it alone, has everything told anew, and with him all
 // others.
 constexpr absl::Duration kBetweenRepeats = absl::Seconds(10);
-// While no master answers, nobody waits longer for a snapshot.
-constexpr absl::Duration kSnapshotPatience = absl::Seconds(5);
+// While no master answers, nobody waits longer for a snapshot, and a warning says so.
+constexpr absl::Duration kPatience = absl::Seconds(5);
 
 struct Arguments {
   KvPublisherOptions publisher;
@@ -43,6 +45,7 @@ class Bridge {
   Bridge(const Session& session, const KvEventWireOptions& wire, CancelToken cancel)
       : session_(session),
         cancel_(std::move(cancel)),
+        warns_after_(std::min(session.timeout, kPatience)),
         is_size_known_(wire.block_size != 0),
         wire_(wire) {}
 
@@ -51,24 +54,29 @@ class Bridge {
     while (true) {
       // From the start: a subscriber has to be told everything.
       ASSIGN_OR_RETURN(const auto stream, EventStream::Open({.masters = session_.masters,
-                                                             .name_space = session_.name_space}));
+                                                             .name_space = session_.name_space,
+                                                             .give_up_after = warns_after_}));
       told_at_ = clock_.Now();
-      RETURN_IF_ERROR(
-          stream->Run([&](const EventBatch& batch) { return Publish(batch, publisher); }, cancel_));
+      absl::Status end;
+      do {
+        end = stream->Run([&](const EventBatch& batch) { return Take(batch, publisher); }, cancel_);
+        NoteOutage(end);
+      } while (absl::IsUnavailable(end));
+      RETURN_IF_ERROR(end);
     }
   }
 
-  // What is stored now, for one subscriber. On the thread of replays.
+  // What is stored now, for one subscriber. On the thread of snapshots.
   absl::StatusOr<std::vector<std::string>> TakeSnapshot(uint64_t batches_max) {
     // A stream of its own: nothing is kept here for those who may never ask.
     ASSIGN_OR_RETURN(const auto stream, EventStream::Open({.masters = session_.masters,
                                                            .name_space = session_.name_space,
-                                                           .give_up_after = kSnapshotPatience}));
+                                                           .give_up_after = kPatience}));
     std::vector<EncodedEvents> parts;
     RETURN_IF_ERROR(stream->Run(
         [&](const EventBatch& batch) {
           if (batch.reset != EventReset::kNone) parts.clear();
-          if (!batch.events.empty()) parts.push_back(EncodeKvEvents(batch.events, wire()));
+          for (EncodedEvents& part : Encode(batch.events)) parts.push_back(std::move(part));
           return !batch.is_whole;
         },
         cancel_));
@@ -76,17 +84,33 @@ class Bridge {
   }
 
  private:
+  // The stream goes on where it was: what is said is for people, once per outage.
+  void NoteOutage(const absl::Status& end) {
+    if (!absl::IsUnavailable(end) || std::exchange(is_out_, true)) return;
+    Warn(end.message(), "waiting for one");
+  }
+
   // False: all is to be told anew.
-  bool Publish(const EventBatch& batch, KvPublisher& publisher) {
-    if (!batch.events.empty()) {
-      if (!is_size_known_) FindBlockSize();
-      publisher.Publish(
-          JoinKvEvents({EncodeKvEvents(batch.events, wire())}, 1, SecondsSinceEpoch()).front());
-    }
+  bool Take(const EventBatch& batch, KvPublisher& publisher) {
+    if (std::exchange(is_out_, false)) Warn("a master answers", "going on");
+    if (!std::exchange(is_checked_, true)) WarnOfUnknownNamespace(session_);
+    Publish(batch, publisher);
     has_gap_ = publisher.TakeGap() || has_gap_;
     if (!has_gap_ || !batch.is_whole || clock_.Now() < told_at_ + kBetweenRepeats) return true;
     has_gap_ = false;
     return false;
+  }
+
+  void Publish(const EventBatch& batch, KvPublisher& publisher) {
+    if (!batch.events.empty()) {
+      if (!is_size_known_) FindBlockSize();
+      beat_.OnPublished(clock_.Now());
+      for (const EncodedEvents& part : Encode(batch.events)) {
+        publisher.Publish(JoinKvEvents({part}, 1, SecondsSinceEpoch()).front());
+      }
+    } else if (beat_.IsDue(clock_.Now())) {
+      publisher.Publish(JoinKvEvents({EncodedEvents()}, 1, SecondsSinceEpoch()).front());
+    }
   }
 
   // The namespace may be made at any time; once there is one, its layout stays.
@@ -100,6 +124,9 @@ class Bridge {
       wire_.block_size = PageTokensOf(known.fingerprint()).value_or(0);
     }
   }
+  std::vector<EncodedEvents> Encode(absl::Span<const Event> events) const {
+    return EncodeKvEventsInParts(events, wire(), kKvBatchBytes);
+  }
   KvEventWireOptions wire() const {
     absl::MutexLock lock(&mutex_);
     return wire_;
@@ -107,10 +134,14 @@ class Bridge {
 
   const Session& session_;
   const CancelToken cancel_;
+  const absl::Duration warns_after_;
   const SteadyClock clock_;
   bool is_size_known_;
   absl::Time told_at_;
   bool has_gap_ = false;
+  bool is_out_ = false;      // no master answers, and that was said
+  bool is_checked_ = false;  // whether there is such a namespace
+  IdleBeat beat_;
   mutable absl::Mutex mutex_;
   KvEventWireOptions wire_ ABSL_GUARDED_BY(mutex_);
 };
@@ -124,6 +155,10 @@ int Run(const Session& session, Arguments& arguments) {
   options.replay.sends_topic = arguments.wire.form == KvEventForm::kMap;
   options.replay.snapshot = [&bridge](uint64_t batches_max) {
     return bridge.TakeSnapshot(batches_max);
+  };
+  options.replay.cleared = [wire = arguments.wire] {
+    const Event cleared{.kind = EventKind::kCleared};
+    return JoinKvEvents({EncodeKvEvents({&cleared, 1}, wire)}, 1, SecondsSinceEpoch()).front();
   };
   if (options.replay.topic.empty()) {
     options.replay.topic = absl::StrCat("kv@moonpool@", session.name_space);

@@ -51,6 +51,11 @@ int Fail(const Session& session, const absl::Status& status) {
   return ExitCodeOf(status);
 }
 
+void Warn(absl::string_view what, absl::string_view then) {
+  std::fprintf(stderr, "moonpool: warning: %s; %s\n", Printable(what).c_str(),
+               Printable(then).c_str());
+}
+
 absl::Status UsageError(absl::string_view message, std::string hint) {
   return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument, message,
                    {.hint = std::move(hint)});

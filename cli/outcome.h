@@ -30,6 +30,9 @@ int ExitCodeOf(const absl::Status& status);
 // code.
 int Fail(const Session& session, const absl::Status& status);
 
+// One line on stderr, of a command that goes on: what is the matter, and what it does about it.
+void Warn(absl::string_view what, absl::string_view then);
+
 // INVALID_ARGUMENT: what is wrong with the command line, and what to write instead.
 absl::Status UsageError(absl::string_view message, std::string hint);
 // As Fail, but the line has no code, and the exit code is kUsage.

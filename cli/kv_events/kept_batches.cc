@@ -7,9 +7,9 @@ namespace moonpool::cli {
 uint64_t KeptBatches::Add(const std::string& payload) {
   absl::MutexLock lock(&mutex_);
   bytes_ += payload.size();
-  kept_.push_back(payload);
+  kept_.push_back(std::make_shared<const std::string>(payload));
   while (kept_.size() > options_.batches_max || bytes_ > options_.bytes_max) {
-    bytes_ -= kept_.front().size();
+    bytes_ -= kept_.front()->size();
     kept_.pop_front();
     if (kept_.empty()) break;
   }

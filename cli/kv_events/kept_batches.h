@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -27,7 +28,7 @@ class KeptBatches {
  public:
   struct Batch {
     uint64_t number = 0;
-    std::string payload;
+    std::shared_ptr<const std::string> payload = {};  // not copied for each who asks
   };
 
   explicit KeptBatches(const KeptBatchesOptions& options)
@@ -48,7 +49,8 @@ class KeptBatches {
 
   const KeptBatchesOptions options_;
   mutable absl::Mutex mutex_;
-  std::deque<std::string> kept_ ABSL_GUARDED_BY(mutex_);  // the last of them is next_ - 1
+  std::deque<std::shared_ptr<const std::string>> kept_
+      ABSL_GUARDED_BY(mutex_);  // the last of them is next_ - 1
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_ ABSL_GUARDED_BY(mutex_);
 };

@@ -137,6 +137,19 @@ std::pair<absl::string_view, absl::string_view> SplitLast(absl::string_view key)
   return {key.substr(0, slash), key.substr(slash + 1)};
 }
 
+void EncodeHalves(absl::Span<const Event> events, const KvEventWireOptions& options,
+                  size_t bytes_max, std::vector<EncodedEvents>& parts) {
+  EncodedEvents encoded = EncodeKvEvents(events, options);
+  if (encoded.bytes.size() <= bytes_max || events.size() == 1) {
+    parts.push_back(std::move(encoded));
+    return;
+  }
+  // The second half of a chain names the end of the first as its parent.
+  const size_t half = events.size() / 2;
+  EncodeHalves(events.first(half), options, bytes_max, parts);
+  EncodeHalves(events.subspan(half), options, bytes_max, parts);
+}
+
 std::string BatchOf(absl::Span<const EncodedEvents> parts, double time) {
   MsgpackWriter out;
   size_t count = 0;
@@ -183,6 +196,14 @@ EncodedEvents EncodeKvEvents(absl::Span<const Event> events, const KvEventWireOp
   EventWriter writer(out, options);
   for (const Run& run : runs) writer.Write(run);
   return {.count = runs.size(), .bytes = out.Take()};
+}
+
+std::vector<EncodedEvents> EncodeKvEventsInParts(absl::Span<const Event> events,
+                                                 const KvEventWireOptions& options,
+                                                 size_t bytes_max) {
+  std::vector<EncodedEvents> parts;
+  if (!events.empty()) EncodeHalves(events, options, bytes_max, parts);
+  return parts;
 }
 
 std::vector<std::string> JoinKvEvents(absl::Span<const EncodedEvents> parts, uint64_t batches_max,

@@ -45,6 +45,11 @@ struct EncodedEvents {
 // removals in a row.
 EncodedEvents EncodeKvEvents(absl::Span<const Event> events, const KvEventWireOptions& options);
 
+// The same in order and in parts of at most `bytes_max`, or of one event.
+std::vector<EncodedEvents> EncodeKvEventsInParts(absl::Span<const Event> events,
+                                                 const KvEventWireOptions& options,
+                                                 size_t bytes_max);
+
 // Batches, one for each part or, where these are more than `batches_max` (> 0), for several in a
 // row: [time in seconds since 1970, [event...], data-parallel rank 0].
 std::vector<std::string> JoinKvEvents(absl::Span<const EncodedEvents> parts, uint64_t batches_max,

@@ -166,5 +166,35 @@ TEST(KvEvents, PartsAreJoinedWhenThereAreMoreThanBatches) {
   EXPECT_EQ(JoinKvEvents(parts, 1, 0).size(), 1);
 }
 
+TEST(KvEvents, AreSplitIntoPartsThatAreSmallEnough) {
+  std::vector<Event> events;
+  for (int i = 0; i < 100; ++i) {
+    events.push_back(
+        Stored(absl::StrCat("block-", i), i == 0 ? "" : absl::StrCat("block-", i - 1)));
+  }
+  events.push_back(Removed("block-7"));
+  const std::vector<EncodedEvents> parts = EncodeKvEventsInParts(events, {}, 400);
+  EXPECT_GT(parts.size(), 3);
+  for (const EncodedEvents& part : parts) EXPECT_LE(part.bytes.size(), 400);
+  // In order, and each of them once; a part of the chain begins at the end of the one before it.
+  size_t at = 0;
+  for (const EncodedEvents& part : parts) {
+    const size_t begin = at;
+    std::string encoded;
+    while (at < events.size() && encoded != part.bytes) {
+      encoded = EncodeKvEvents(absl::MakeSpan(events).subspan(begin, ++at - begin), {}).bytes;
+    }
+    EXPECT_EQ(encoded, part.bytes);
+  }
+  EXPECT_EQ(at, events.size());
+}
+
+TEST(KvEvents, AnEventThatIsLargerThanAPartIsOne) {
+  const std::vector<Event> events = {Removed(std::string(500, 'a')), Removed("b")};
+  const std::vector<EncodedEvents> parts = EncodeKvEventsInParts(events, {}, 100);
+  EXPECT_EQ(parts.size(), 2);
+  EXPECT_TRUE(EncodeKvEventsInParts({}, {}, 100).empty());
+}
+
 }  // namespace
 }  // namespace moonpool::cli

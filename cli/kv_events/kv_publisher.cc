@@ -10,9 +10,10 @@ namespace moonpool::cli {
 absl::StatusOr<std::unique_ptr<KvPublisher>> KvPublisher::Start(KvPublisherOptions options) {
   auto context = std::make_unique<ZmqContext>();
   ASSIGN_OR_RETURN(ZmqSocket pub, ZmqSocket::Bind(*context, ZmqSocket::Type::kPub, options.endpoint,
-                                                  options.high_water));
-  ASSIGN_OR_RETURN(ZmqSocket replay, ZmqSocket::Bind(*context, ZmqSocket::Type::kRouter,
-                                                     options.replay_endpoint, options.high_water));
+                                                  {.sent = options.high_water}));
+  ASSIGN_OR_RETURN(ZmqSocket replay,
+                   ZmqSocket::Bind(*context, ZmqSocket::Type::kRouter, options.replay_endpoint,
+                                   {.sent = options.replay_high_water}));
   return std::unique_ptr<KvPublisher>(
       new KvPublisher(std::move(options), std::move(pub), std::move(replay), std::move(context)));
 }

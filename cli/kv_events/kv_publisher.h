@@ -19,10 +19,15 @@
 
 namespace moonpool::cli {
 
+// Batches should not be larger. With it the high waters below come to 64 MiB for a subscriber that
+// does not read, and to 1 MiB for who asks for a replay and does not read it.
+inline constexpr size_t kKvBatchBytes = 32 << 10;
+
 struct KvPublisherOptions {
   std::string endpoint = "tcp://127.0.0.1:5557";
   std::string replay_endpoint = "tcp://127.0.0.1:5558";
-  int high_water = 10'000;  // batches that wait for one subscriber; more are dropped, or wait here
+  int high_water = 2'048;      // batches that wait for one subscriber; what is more is dropped
+  int replay_high_water = 32;  // for who asks for a replay; the rest comes when he has room
   KeptBatchesOptions kept = {};
   KvReplayOptions replay = {};  // its topic is that of what is published
 };

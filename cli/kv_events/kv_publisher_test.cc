@@ -4,8 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "cli/kv_events/sequence.h"
+#include "common/testing/fake_clock.h"
 #include "common/testing/status_matchers.h"
 
 namespace moonpool::cli {
@@ -36,8 +40,8 @@ class Reader {
             *ZmqSocket::Connect(context_, ZmqSocket::Type::kDealer, publisher.replay_endpoint())) {}
 
   void Ask(const std::string& from) { EXPECT_EQ(socket_.Send({"", from}), ZmqSocket::Sent::kSent); }
-  std::vector<std::string> Receive() {
-    return socket_.Receive(kPatience).value_or(std::vector<std::string>{"nothing"});
+  std::vector<std::string> Receive(absl::Duration within = kPatience) {
+    return socket_.Receive(within).value_or(std::vector<std::string>{"nothing"});
   }
 
  private:
@@ -223,18 +227,24 @@ TEST(KvPublisherTest, ALiveSubscriberSeesARestartAsAGap) {
   EXPECT_THAT(reader.Receive(), ElementsAre("", "kv@test", Number(9'000'000), "batch"));
 }
 
+// More than the sockets and the kernel take for a reader who does not read.
+constexpr uint64_t kManyBatches = 3'000;
+std::unique_ptr<KvPublisher> StartWithMany(KvReplayOptions replay = {}) {
+  auto publisher = Start({.replay_high_water = 4, .replay = std::move(replay)});
+  const std::string payload(16 * 1024, 'x');
+  for (uint64_t i = 0; i < kManyBatches; ++i) publisher->Publish(payload);
+  return publisher;
+}
+
 TEST(KvPublisherTest, AReplayOfMoreThanTheSocketTakesGoesOnWhenThereIsRoom) {
-  constexpr uint64_t kBatches = 3'000;
-  const auto publisher = Start({.high_water = 100});
-  const std::string payload(16 * 1024, 'x');  // together more than the kernel takes for a reader
-  for (uint64_t i = 0; i < kBatches; ++i) publisher->Publish(payload);
+  const auto publisher = StartWithMany();
   Reader slow(*publisher);
   slow.Ask(Number(0));
   ASSERT_EQ(slow.Receive().size(), 4);  // his answer is under way
   // Who asks meanwhile does not wait for him.
   Reader other(*publisher);
-  other.Ask(Number(kBatches - 1));
-  EXPECT_THAT(other.Receive(), ElementsAre("", "kv@test", Number(kBatches - 1), payload));
+  other.Ask(Number(kManyBatches - 1));
+  EXPECT_THAT(other.Receive(), ElementsAre("", "kv@test", Number(kManyBatches - 1), testing::_));
   EXPECT_THAT(other.Receive(), ElementsAre("", "", kEnd, ""));
   uint64_t last = 0;
   while (true) {
@@ -243,20 +253,77 @@ TEST(KvPublisherTest, AReplayOfMoreThanTheSocketTakesGoesOnWhenThereIsRoom) {
     if (frames[2] == kEnd) break;
     ASSERT_EQ(SequenceOf(frames[2]), ++last);
   }
-  EXPECT_EQ(last, kBatches - 1);
+  EXPECT_EQ(last, kManyBatches - 1);
 }
 
-TEST(KvPublisherTest, WhoAsksTwiceGetsOneAnswerAfterTheOther) {
-  const auto publisher = Start();
-  for (const char* payload : {"a", "b"}) publisher->Publish(payload);
+TEST(KvPublisherTest, WhoAsksAgainGetsTheAnswerToWhatHeAskedLast) {
+  const auto publisher = StartWithMany();
   Reader reader(*publisher);
   reader.Ask(Number(0));
-  reader.Ask(Number(1));
-  EXPECT_THAT(reader.Receive(), ElementsAre("", "kv@test", Number(0), "a"));
-  EXPECT_THAT(reader.Receive(), ElementsAre("", "kv@test", Number(1), "b"));
-  EXPECT_THAT(reader.Receive(), ElementsAre("", "", kEnd, ""));
-  EXPECT_THAT(reader.Receive(), ElementsAre("", "kv@test", Number(1), "b"));
-  EXPECT_THAT(reader.Receive(), ElementsAre("", "", kEnd, ""));
+  ASSERT_EQ(reader.Receive().size(), 4);  // it is under way, and cannot end before he reads
+  reader.Ask(Number(kManyBatches - 1));
+  // What was on its way comes first, and the rest of it not at all.
+  uint64_t last = 0;
+  uint64_t received = 1;
+  for (std::vector<std::string> frames = reader.Receive(); frames.at(2) != kEnd;
+       frames = reader.Receive()) {
+    ASSERT_GT(SequenceOf(frames[2]), std::exchange(last, SequenceOf(frames[2])));
+    ++received;
+  }
+  EXPECT_EQ(last, kManyBatches - 1);
+  EXPECT_LT(received, kManyBatches);
+  reader.Ask(Number(kManyBatches));
+  EXPECT_EQ(reader.Receive().at(2), kEnd);
+}
+
+TEST(KvPublisherTest, NobodyWaitsForASnapshotOfAnother) {
+  absl::Notification has_begun;
+  absl::Notification may_end;
+  const auto publisher = Start({.kept = {.first_number = 100, .batches_max = 2},
+                                .replay = {.snapshot =
+                                               [&](uint64_t) {
+                                                 has_begun.Notify();
+                                                 may_end.WaitForNotification();
+                                                 return std::vector<std::string>{"all"};
+                                               },
+                                           .cleared = [] { return "cleared"s; }}});
+  for (const char* payload : {"a", "b", "c", "d", "e"}) publisher->Publish(payload);
+  Reader first(*publisher);
+  first.Ask(Number(101));
+  // He is sent something before there is any work for him: who cannot be has gone.
+  EXPECT_THAT(first.Receive(), ElementsAre("", "kv@test", Number(101), "cleared"));
+  has_begun.WaitForNotification();
+  Reader other(*publisher);
+  other.Ask(Number(104));
+  EXPECT_THAT(other.Receive(), ElementsAre("", "kv@test", Number(104), "e"));
+  EXPECT_THAT(other.Receive(), ElementsAre("", "", kEnd, ""));
+  // One snapshot for all who wait for one: a second would begin twice.
+  Reader second(*publisher);
+  second.Ask(Number(101));
+  EXPECT_THAT(second.Receive(), ElementsAre("", "kv@test", Number(101), "cleared"));
+  may_end.Notify();
+  for (Reader* reader : {&first, &second}) {
+    EXPECT_THAT(reader->Receive(), ElementsAre("", "kv@test", Number(102), "all"));
+    EXPECT_THAT(reader->Receive(), ElementsAre("", "kv@test", Number(103), "d"));
+    EXPECT_THAT(reader->Receive(), ElementsAre("", "kv@test", Number(104), "e"));
+    EXPECT_THAT(reader->Receive(), ElementsAre("", "", kEnd, ""));
+  }
+}
+
+TEST(KvPublisherTest, WhoReadsNothingMakesRoomForTheNext) {
+  FakeClock clock;
+  const auto publisher = StartWithMany({.askers_max = 1, .clock = &clock});
+  Reader silent(*publisher);
+  silent.Ask(Number(0));
+  ASSERT_EQ(silent.Receive().size(), 4);  // his answer is under way
+  Reader other(*publisher);
+  std::vector<std::string> got;
+  for (int i = 0; i < 1000 && got.size() != 4; ++i) {
+    clock.Advance(absl::Milliseconds(100));
+    other.Ask(Number(kManyBatches));
+    got = other.Receive(absl::Milliseconds(20));
+  }
+  EXPECT_THAT(got, ElementsAre("", "", kEnd, ""));
 }
 
 TEST(KvPublisherTest, BytesAreBoundedToo) {
@@ -274,6 +341,31 @@ TEST(KvPublisherTest, WhatIsNoRequestIsPassedOver) {
   reader.Ask("short");
   reader.Ask(Number(7));  // not yet
   EXPECT_THAT(reader.Receive(), ElementsAre("", "", kEnd, ""));
+}
+
+TEST(KvPublisherTest, OfAMessageThatIsNoRequestNotAllIsTaken) {
+  const ZmqContext context;
+  ZmqSocket bound = *ZmqSocket::Bind(context, ZmqSocket::Type::kRouter, "tcp://127.0.0.1:0", {});
+  ZmqSocket sender = *ZmqSocket::Connect(context, ZmqSocket::Type::kDealer, bound.endpoint());
+  sender.Send(std::vector<absl::string_view>(100'000, "frame"));
+  const auto message = bound.Receive(kPatience, 4);
+  ASSERT_TRUE(message.has_value());
+  EXPECT_THAT(*message, ElementsAre(testing::_, "frame", "frame", "frame", ""));
+}
+
+TEST(KvPublisherTest, AFrameThatIsTooLongDoesNotArrive) {
+  const ZmqContext context;
+  ZmqSocket bound = *ZmqSocket::Bind(context, ZmqSocket::Type::kRouter, "tcp://127.0.0.1:0", {});
+  ZmqSocket sender = *ZmqSocket::Connect(context, ZmqSocket::Type::kDealer, bound.endpoint());
+  sender.Send({std::string(4'096, 'x')});
+  // He is cut off and connects again; what he sends meanwhile may be lost.
+  std::optional<std::vector<std::string>> message;
+  for (int i = 0; i < 1000 && !message.has_value(); ++i) {
+    sender.Send({"short"});
+    message = bound.Receive(absl::Milliseconds(20));
+  }
+  ASSERT_TRUE(message.has_value());
+  EXPECT_EQ(message->at(1), "short");
 }
 
 TEST(KvPublisherTest, AnEndpointThatIsTakenIsAnError) {

@@ -55,12 +55,16 @@ ZmqContext::~ZmqContext() { zmq_ctx_term(context_); }
 void ZmqSocket::Closer::operator()(void* socket) const { zmq_close(socket); }
 
 absl::StatusOr<ZmqSocket> ZmqSocket::Bind(const ZmqContext& context, Type type,
-                                          const std::string& endpoint, int high_water) {
+                                          const std::string& endpoint, const ZmqLimits& limits) {
   ZmqSocket made(zmq_socket(context.get(), NativeType(type)));
   void* const socket = made.socket_.get();
   MP_CHECK(socket != nullptr, "no ZeroMQ socket");
   Set(socket, ZMQ_LINGER, 0);
-  Set(socket, ZMQ_SNDHWM, high_water);
+  Set(socket, ZMQ_SNDHWM, limits.sent);
+  Set(socket, ZMQ_RCVHWM, limits.received);
+  const int64_t frame_bytes = limits.frame_bytes;
+  MP_CHECK(zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &frame_bytes, sizeof(frame_bytes)) == 0,
+           "zmq option", ZMQ_MAXMSGSIZE);
   if (type == Type::kRouter) Set(socket, ZMQ_ROUTER_MANDATORY, 1);  // it says who has gone
   if (zmq_bind(socket, endpoint.c_str()) != 0) {
     return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kUnspecified,
@@ -102,7 +106,8 @@ ZmqSocket::Sent ZmqSocket::Send(absl::Span<const absl::string_view> frames) {
   return Sent::kSent;
 }
 
-std::optional<std::vector<std::string>> ZmqSocket::Receive(absl::Duration within) {
+std::optional<std::vector<std::string>> ZmqSocket::Receive(absl::Duration within,
+                                                           size_t frames_max) {
   zmq_pollitem_t item = {.socket = socket_.get(), .fd = 0, .events = ZMQ_POLLIN, .revents = 0};
   const int64_t ms = std::clamp<int64_t>(absl::ToInt64Milliseconds(within), 0, 1 << 30);
   if (zmq_poll(&item, 1, static_cast<long>(ms)) <= 0) return std::nullopt;
@@ -110,7 +115,11 @@ std::optional<std::vector<std::string>> ZmqSocket::Receive(absl::Duration within
   while (true) {
     Frame frame;
     if (zmq_msg_recv(frame.get(), socket_.get(), ZMQ_DONTWAIT) < 0) return std::nullopt;
-    frames.push_back(frame.Text());
+    if (frames.size() < frames_max) {
+      frames.push_back(frame.Text());
+    } else if (frames.size() == frames_max) {
+      frames.emplace_back();
+    }
     if (!frame.has_more()) return frames;
   }
 }

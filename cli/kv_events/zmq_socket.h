@@ -28,15 +28,22 @@ class ZmqContext {
   void* const context_;
 };
 
+// Bounds of a socket that anybody may connect to. Each is per peer; ZeroMQ counts messages, so what
+// they come to in bytes is up to who sends them.
+struct ZmqLimits {
+  int sent = 1'000;         // messages that wait for the peer; what is more is refused, or dropped
+  int received = 64;        // and those of it that wait here; more stay with him
+  int frame_bytes = 1'024;  // who sends a longer frame is cut off. ZeroMQ's own greetings count
+};
+
 // Used by one thread at a time.
 class ZmqSocket {
  public:
   enum class Type { kPub, kRouter, kSub, kDealer };  // the latter two for tests
 
-  // Bound to "tcp://HOST:PORT" (port 0: any free one) or "ipc://PATH". Up to `high_water` messages
-  // wait for each peer; what is more is dropped. UNAVAILABLE: it cannot be bound.
+  // Bound to "tcp://HOST:PORT" (port 0: any free one) or "ipc://PATH". UNAVAILABLE: it cannot be.
   static absl::StatusOr<ZmqSocket> Bind(const ZmqContext& context, Type type,
-                                        const std::string& endpoint, int high_water);
+                                        const std::string& endpoint, const ZmqLimits& limits);
   static absl::StatusOr<ZmqSocket> Connect(const ZmqContext& context, Type type,
                                            const std::string& endpoint);
 
@@ -47,8 +54,9 @@ class ZmqSocket {
   // All frames, or none.
   enum class Sent { kSent, kNoRoom, kGone };  // the latter two: the peer has none, or there is none
   Sent Send(absl::Span<const absl::string_view> frames);
-  // nullopt: nothing came within the time.
-  std::optional<std::vector<std::string>> Receive(absl::Duration within);
+  // nullopt: nothing came within the time. Of a message with more than `frames_max` frames only so
+  // many are returned, and one more that is empty: the rest is thrown away without a copy.
+  std::optional<std::vector<std::string>> Receive(absl::Duration within, size_t frames_max = 8);
 
  private:
   struct Closer {

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cli/dev_cluster/child_process.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -92,6 +94,43 @@ TEST_F(Events, WithoutAMasterTheCommandSaysSo) {
   const CliResult none = RunCli({"--master", "127.0.0.1:1", "--timeout", "100ms", "events"});
   EXPECT_EQ(none.exit_code, 1);
   EXPECT_THAT(none.err, HasSubstr("no master answers"));
+}
+
+// A command of moonpool that waits; what it says on stderr comes as lines, too.
+std::unique_ptr<dev::ChildProcess> StartWaiting(const std::string& command) {
+  auto started = dev::ChildProcess::Start(
+      {.name = "moonpool",
+       .program = "/bin/sh",
+       .args = {"-c", absl::StrCat("exec ", ProgramDir(), "/moonpool ", command, " 2>&1")},
+       .log_path = {}});
+  EXPECT_THAT(started, IsOk());
+  return *std::move(started);
+}
+constexpr char kFreePorts[] = " --endpoint tcp://127.0.0.1:0 --replay-endpoint tcp://127.0.0.1:0";
+
+TEST_F(Events, OfANamespaceThatNobodyOpenedAreAnError) {
+  const CliResult unknown = pool_->Cli({"--namespace", "mistyped", "events"});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("NAMESPACE_UNKNOWN"));
+}
+
+TEST_F(Events, WhoWaitsForThoseOfAnUnknownNamespaceIsTold) {
+  for (const std::string& command :
+       {std::string("events --follow"), absl::StrCat("kv-events", kFreePorts)}) {
+    const auto waits =
+        StartWaiting(absl::StrCat("--master ", pool_->master(), " --namespace mistyped ", command));
+    EXPECT_THAT(waits->WaitForLine("moonpool: warning: no namespace \"mistyped\"", kPatience, -1),
+                IsOk());
+  }
+}
+
+TEST_F(Events, KvEventsSayThatNoMasterAnswers) {
+  const auto waits =
+      StartWaiting(absl::StrCat("--master 127.0.0.1:1 --timeout 100ms kv-events", kFreePorts));
+  EXPECT_THAT(waits->WaitForLine("ready: ", kPatience, -1), IsOk());
+  EXPECT_THAT(
+      waits->WaitForLine("moonpool: warning: no master answers at 127.0.0.1:1", kPatience, -1),
+      IsOk());
 }
 
 TEST_F(Events, AreFollowedThroughTheDeathOfAMaster) {

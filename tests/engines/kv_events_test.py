@@ -231,15 +231,11 @@ def check_restart(pool: EventPool) -> None:
         pool.stop_publisher()
         pool.run("rm", "toy/0/0cff")
         pool.publisher(**at)
-        # When it is connected again nobody is told: batches before that it does not see.
-        expected = ["0bff"]
+        # When it is connected again nobody is told: batches before that it does not see. Nothing
+        # more happens in the pool, and it finds the gap all the same.
         while reader.cleared() < 2:
-            if reader.sub.poll(200):
-                reader.read()  # or one of before, which is passed over
-                continue
-            expected.append(f"{len(expected):02x}00")
-            pool.run("put", f"toy/0/{expected[-1]}", "-", value="again")
-        reader.await_blocks(*expected)
+            reader.read()  # or one of before, which is passed over
+        reader.await_blocks("0bff")
         assert reader.cleared() == 2, reader.events
 
 
