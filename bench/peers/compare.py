@@ -22,6 +22,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 PEERS = pathlib.Path(os.environ.get("MOONPOOL_PEERS", pathlib.Path.home() / ".cache/moonpool/peers"))
@@ -30,6 +32,7 @@ SIZES = {"64K": 64 << 10, "256K": 256 << 10, "1M": 1 << 20, "4M": 4 << 20, "16M"
 BATCH = 32
 MOST_BATCH_BYTES = 128 << 20  # of all threads together
 READY_SECONDS = 60
+ANSWER_SECONDS = 300  # of a row, with the objects that it needs
 
 
 class Processes:
@@ -40,19 +43,19 @@ class Processes:
         self._running: list[subprocess.Popen] = []
 
     def start(self, name: str, command: list[str], ready: str, **environment: str) -> re.Match:
-        """Starts it and waits for a line on standard output or error that matches `ready`."""
-        log = open(f"{self._folder}/{name}.log", "w", encoding="utf-8")
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                   stderr=subprocess.STDOUT, env={**os.environ, **environment})
+        """Starts it and waits until what it writes, to either output, matches `ready`."""
+        log = pathlib.Path(self._folder, f"{name}.log")
+        with open(log, "w", encoding="utf-8") as output:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, text=True,
+                                       stderr=subprocess.STDOUT, env={**os.environ, **environment})
         self._running.append(process)
-        for line in process.stdout:
-            log.write(line)
-            if found := re.search(ready, line):
-                # What it says later is of no use, and must not fill the pipe.
-                subprocess.Popen(["cat"], stdin=process.stdout, stdout=log)
+        deadline = time.monotonic() + READY_SECONDS
+        while process.poll() is None and time.monotonic() < deadline:
+            said = log.read_text(encoding="utf-8", errors="replace")
+            if found := re.search(ready, said, re.MULTILINE):
                 return found
-        log.flush()
-        raise RuntimeError(f"{name} did not become ready:\n{_last_lines(pathlib.Path(log.name))}")
+            time.sleep(0.05)
+        raise RuntimeError(f"{name} did not become ready:\n{_last_lines(log)}")
 
     def worker(self, name: str, python: str, arguments: list[str], **environment: str) -> Worker:
         log = pathlib.Path(self._folder, f"{name}-worker.log")
@@ -87,9 +90,15 @@ class Worker:
         return self._read()
 
     def _read(self) -> dict:
-        for line in self._process.stdout:
-            if line.startswith("{"):
-                return json.loads(line)
+        """Its next answer. One that hangs is ended: then there is none."""
+        guard = threading.Timer(ANSWER_SECONDS, self._process.kill)
+        guard.start()
+        try:
+            for line in self._process.stdout:
+                if line.startswith("{"):
+                    return json.loads(line)
+        finally:
+            guard.cancel()
         raise RuntimeError(f"the worker of {self.name} has ended:\n{_last_lines(self._log)}")
 
 

@@ -32,7 +32,7 @@ class Cases:
         self._side = side
         self._numbers = itertools.count()
         self._stored: dict[int, list[str]] = {}  # objects to read, by size
-        self._buffers: dict[tuple[int, int], list[numpy.ndarray]] = {}
+        self._buffers: dict[int, list[numpy.ndarray]] = {}  # by size
 
     def measure(self, op: str, size: int, threads: int, batch: int, seconds: float) -> dict:
         run = self._get if op == "get" else self._put
@@ -40,7 +40,7 @@ class Cases:
 
     def _take_buffers(self, size: int, count: int) -> list[numpy.ndarray]:
         """`count` buffers that the store may move bytes in and out of; the same ones again."""
-        kept = self._buffers.setdefault((size, 0), [])
+        kept = self._buffers.setdefault(size, [])
         if len(kept) < count:
             kept += self._side.buffers(size, count - len(kept))
         return kept[:count]
@@ -121,7 +121,7 @@ def _run(lane: Any, threads: int, call_bytes: int) -> dict:
 
     def work(index: int) -> None:
         try:
-            barrier.wait()
+            barrier.wait(60)
             times[index] = lane(index, begin)
         except BaseException as error:  # noqa: BLE001: told by the thread that started it
             errors.append(error)

@@ -3,6 +3,7 @@
 // confirm what they are told.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,7 +21,8 @@
 namespace moonpool::bench {
 
 // Objects are numbered from 0 on; each has a key of 40 bytes, and the one before as its parent
-// within chains of 50. Thread-safe: each call to the core takes the lock, as in the master.
+// within chains of 50. Each call to the core takes the lock, as in the master: LocateSome may run
+// beside one of the other methods.
 class MasterLoad {
  public:
   static constexpr uint64_t kBatch = 64;  // keys of one call to the core
@@ -64,7 +66,7 @@ class MasterLoad {
   master::Core core_ ABSL_GUARDED_BY(mutex_);
   absl::Time now_ ABSL_GUARDED_BY(mutex_) = absl::UnixEpoch();
   std::vector<Node> nodes_;
-  uint64_t next_put_ = 0;
+  std::atomic<uint64_t> next_put_ = 0;
   uint64_t next_removed_ = 0;
   uint64_t next_request_ = 1;
 };

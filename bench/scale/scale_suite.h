@@ -36,6 +36,7 @@ class ScaleSuite {
   explicit ScaleSuite(uint64_t objects) : objects_(objects) {}
   // The case whose p50 is that of a Locate meanwhile, and another for its 99th percentile. They
   // belong together: the first one runs it.
+  // Afterwards the pool is filled again, which is not measured.
   void AddUpheaval(const std::string& name, Upheaval upheaval, std::vector<Case>* cases);
   absl::StatusOr<LatencyHistogram> LocateBeside(const Upheaval& upheaval);
 
