@@ -10,6 +10,7 @@
 #include "bench/suite/rounds.h"
 #include "cli/commands.h"
 #include "cli/control_bench/control_suite.h"
+#include "cli/control_bench/grpc_echo.h"
 #include "cli/dev_cluster/dev_cluster.h"
 #include "cli/dev_cluster/stop_fd.h"
 #include "cli/output/progress.h"
@@ -193,9 +194,16 @@ int Run(const Session& session, const Arguments& arguments, bool has_master) {
   return written.ok() ? kOk : Fail(session, written);
 }
 
+// Of the suite "control": nobody's command but its own.
+void AddEchoServer(CLI::App& app, Session& session) {
+  CLI::App* const command = app.add_subcommand(kEchoCommand)->group("");
+  command->callback([&session] { session.run = RunEchoServer; });
+}
+
 }  // namespace
 
 void AddBenchCommand(CLI::App& app, Session& session) {
+  AddEchoServer(app, session);
   CLI::App* const command = AddPoolCommand(
       app, session, "bench", "The pool beside memcpy, raw sockets and bare gRPC",
       {"moonpool bench\nmoonpool bench --suite data --rounds 7 --json bench.json\n"
