@@ -8,7 +8,17 @@ namespace moonpool::master {
 
 void CallQueues::Queue::Accept(absl::FunctionRef<void(grpc::ServerCompletionQueue&)> accept) {
   absl::MutexLock lock(&mutex_);
-  if (!is_closed_) accept(*queue_);
+  if (!is_closing_) accept(*queue_);
+}
+
+void CallQueues::Queue::CallBegins() {
+  absl::MutexLock lock(&mutex_);
+  ++calls_;
+}
+
+void CallQueues::Queue::CallEnded() {
+  absl::MutexLock lock(&mutex_);
+  --calls_;
 }
 
 void CallQueues::Queue::Run() {
@@ -20,7 +30,8 @@ void CallQueues::Queue::Run() {
 void CallQueues::Queue::Close() {
   {
     absl::MutexLock lock(&mutex_);
-    is_closed_ = true;
+    is_closing_ = true;
+    mutex_.Await(absl::Condition(this, &Queue::has_no_calls));
   }
   queue_->Shutdown();
 }

@@ -7,6 +7,7 @@
 #include <grpcpp/server_builder.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -34,15 +35,21 @@ class CallQueues {
 
     // Runs `accept`, which asks gRPC for another call; not once the queue is being closed.
     void Accept(absl::FunctionRef<void(grpc::ServerCompletionQueue&)> accept);
+    // Around the life of each call that has arrived: the queue is not closed before their end, so
+    // that whoever ends a call may tell the queue.
+    void CallBegins();
+    void CallEnded();
 
    private:
     friend class CallQueues;
     void Run();
     void Close();
+    bool has_no_calls() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return calls_ == 0; }
 
     const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
     absl::Mutex mutex_;
-    bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
+    bool is_closing_ ABSL_GUARDED_BY(mutex_) = false;
+    int64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
     std::thread thread_;
   };
 
@@ -52,7 +59,7 @@ class CallQueues {
 
   // Once it is. `serve` accepts the first calls of each queue; its thread is named calls-<n>.
   void Start(absl::FunctionRef<void(Queue&)> serve);
-  // After the server's Shutdown: handles what is left, and joins. Idempotent.
+  // After the server's Shutdown: waits for the calls that there are, and joins. Idempotent.
   void Stop();
 
  private:

@@ -19,14 +19,14 @@ namespace {
 class WatchCall final : public StreamCall {
  public:
   WatchCall(WatchService& service, CallQueues::Queue& queue, grpc::ServerCompletionQueue& accepting)
-      : service_(service), handlers_(service.handlers()), queue_(queue) {
+      : StreamCall(queue), service_(service), handlers_(service.handlers()) {
     service.wire().RequestWatch(&context(), &request_, &stream_, &accepting, &accepting,
                                 ArrivalTag());
   }
 
  private:
   void OnArrived() override {
-    service_.Serve(queue_);  // the next one
+    service_.Serve(queue());  // the next one
     handlers_.CallBegins();
     started_at_ = service_.clock().Now();
     absl::Status status;
@@ -113,7 +113,6 @@ class WatchCall final : public StreamCall {
 
   WatchService& service_;
   SharedHandlers& handlers_;
-  CallQueues::Queue& queue_;
   grpc::ServerAsyncWriter<v1::EventBatch> stream_{&context()};
   absl::Time started_at_;
   v1::WatchRequest request_;

@@ -106,6 +106,7 @@ class MasterServer::Edge {
       server_ = builder.BuildAndStart();
     }
     if (server_ == nullptr || port == 0) {
+      const QuietGrpcLog quiet;  // it also says that queues go before their server
       server_ = nullptr;
       queues_ = nullptr;
       return MakeError(
@@ -132,7 +133,7 @@ class MasterServer::Edge {
     server_->Wait();
     queues_->Stop();
     handlers_.Stop();
-    server_ = nullptr;
+    server_ = nullptr;  // what ends a call needs it
   }
 
   absl::StatusOr<std::vector<std::string>> ServingNodes() {

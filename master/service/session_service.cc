@@ -24,13 +24,13 @@ class SessionCall final : public StreamCall {
  public:
   SessionCall(SessionService& service, CallQueues::Queue& queue,
               grpc::ServerCompletionQueue& accepting)
-      : service_(service), handlers_(service.handlers()), queue_(queue) {
+      : StreamCall(queue), service_(service), handlers_(service.handlers()) {
     service.wire().RequestSession(&context(), &stream_, &accepting, &accepting, ArrivalTag());
   }
 
  private:
   void OnArrived() override {
-    service_.Serve(queue_);  // the next one
+    service_.Serve(queue());  // the next one
     handlers_.CallBegins();
     peer_ = context().peer();
     started_at_ = service_.clock().Now();
@@ -178,7 +178,6 @@ class SessionCall final : public StreamCall {
 
   SessionService& service_;
   SharedHandlers& handlers_;
-  CallQueues::Queue& queue_;
   grpc::ServerAsyncReaderWriter<v1::MasterMessage, v1::NodeMessage> stream_{&context()};
   std::string peer_;
   absl::Time started_at_;

@@ -19,7 +19,9 @@ namespace moonpool::master {
 
 class StreamCall {
  public:
-  StreamCall() { context_.AsyncNotifyWhenDone(&ended_); }
+  explicit StreamCall(CallQueues::Queue& queue) : queue_(queue) {
+    context_.AsyncNotifyWhenDone(&ended_);
+  }
   StreamCall(const StreamCall&) = delete;
   StreamCall& operator=(const StreamCall&) = delete;
 
@@ -32,6 +34,7 @@ class StreamCall {
   void* WriteTag() { return Started(&written_); }
   void* FinishTag() { return &finished_; }
   grpc::ServerContext& context() { return context_; }
+  CallQueues::Queue& queue() { return queue_; }
 
   virtual void OnArrived() = 0;
   virtual void OnReadDone(bool /*is_ok*/) {}
@@ -55,8 +58,12 @@ class StreamCall {
     return step;
   }
   void Arrived(bool is_ok) {
-    if (is_ok) return OnArrived();
-    delete this;
+    if (!is_ok) {
+      delete this;
+      return;
+    }
+    queue_.CallBegins();
+    OnArrived();
   }
   void Read(bool is_ok) {
     OnReadDone(is_ok);
@@ -72,9 +79,13 @@ class StreamCall {
     Leave();
   }
   void Leave() {
-    if (to_come_.fetch_sub(1, std::memory_order_acq_rel) == 1) OnDone();
+    if (to_come_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+    CallQueues::Queue& queue = queue_;
+    OnDone();
+    queue.CallEnded();
   }
 
+  CallQueues::Queue& queue_;
   grpc::ServerContext context_;
   Step<&StreamCall::Arrived> arrived_{this};
   Step<&StreamCall::Read> read_{this};

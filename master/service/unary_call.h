@@ -109,6 +109,7 @@ class UnaryMethod<kAccept, kHandle>::Call {
       delete this;
       return;
     }
+    queue_.CallBegins();
     method_.Serve(queue_);  // the next one
     handlers_.CallBegins();
     started_at_ = method_.context_.clock.Now();
@@ -171,8 +172,10 @@ class UnaryMethod<kAccept, kHandle>::Call {
   void Leave() {
     if (things_to_come_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
     SharedHandlers& handlers = handlers_;
+    CallQueues::Queue& queue = queue_;
     delete this;
     handlers.CallEnded();
+    queue.CallEnded();
   }
 
   UnaryMethod& method_;
