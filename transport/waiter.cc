@@ -33,12 +33,12 @@ void PollWaiter::Wait(absl::Span<Channel* const> channels, const CallContext& co
   for (const Channel* channel : channels) channel->AppendWaits(&waits);
   if (waits.empty()) return;
   AppendCancel(context, &waits);
-  if (spin_ > absl::ZeroDuration()) {
-    const absl::Time spin_until = std::min(clock_.Now() + spin_, context.deadline);
-    do {
-      if (Poll(waits, absl::ZeroDuration())) return;
-    } while (clock_.Now() < spin_until);
-  }
+  // Of more than one op the next thing to happen is soon there anyway, and the thread that makes it
+  // happen should have the processor.
+  size_t ops = 0;
+  for (const Channel* channel : channels) ops += channel->outstanding();
+  const auto look = [] { return Poll(waits, absl::ZeroDuration()); };
+  if (ops == 1 && spin_.Try(clock_, context.deadline, look)) return;
   Poll(waits, std::min(context.Remaining(clock_), kWaitMax));
 }
 

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "common/call_context.h"
 #include "common/clock.h"
+#include "common/spin.h"
 #include "transport/channel.h"
 
 namespace moonpool::transport {
@@ -23,8 +24,7 @@ class Waiter {
   virtual const Clock& clock() const = 0;
 };
 
-// May look for `spin` before it lets the thread sleep. Waking it costs tens of microseconds, but on
-// a host that has few cores or serves its own reads, spinning takes the core that the answer needs.
+// Spins for up to `spin` while a single op is outstanding. Thread-safe.
 class PollWaiter final : public Waiter {
  public:
   explicit PollWaiter(const Clock& clock, absl::Duration spin = absl::ZeroDuration())
@@ -34,7 +34,7 @@ class PollWaiter final : public Waiter {
 
  private:
   const Clock& clock_;
-  const absl::Duration spin_;
+  Spin spin_;
 };
 
 // poll() on `waits` until one is ready, the context ends, or 100 ms have passed. For code that

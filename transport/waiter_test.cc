@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <thread>
+#include <utility>
 
 #include "common/testing/status_matchers.h"
 
@@ -101,6 +102,35 @@ TEST_F(WaiterTest, CancelFromAnotherThreadWakesTheWait) {
       Fails(absl::StatusCode::kCancelled, ErrorReason::kCancelledByCaller));
   EXPECT_TRUE(read_a.done);
   canceller.join();
+}
+
+// Who spins looks at the clock more often.
+class CountingClock final : public Clock {
+ public:
+  absl::Time Now() const override {
+    ++looks_;
+    return absl::UnixEpoch();
+  }
+  int TakeLooks() const { return std::exchange(looks_, 0); }
+
+ private:
+  mutable int looks_ = 0;
+};
+
+TEST_F(WaiterTest, SpinsForOneOpAlone) {
+  CountingClock counting;
+  PollWaiter spinner(counting, absl::Microseconds(50));
+  const auto spins = [&](absl::Span<Channel* const> channels) {
+    counting.TakeLooks();
+    // The time is over: the wait does not last.
+    spinner.Wait(channels, {.deadline = absl::UnixEpoch(), .cancel = {}});
+    return counting.TakeLooks() > 1;
+  };
+  ASSERT_THAT(a.Submit(&read_a), IsOk());
+  ASSERT_THAT(b.Submit(&read_b), IsOk());
+  Channel* both[] = {&a, &b};
+  EXPECT_FALSE(spins(both));
+  EXPECT_TRUE(spins({&both[0], 1}));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace moonpool::client {
 // wait for no channel, and sleep (a cancellation ends them).
 class ClientWaiter final : public transport::Waiter {
  public:
-  explicit ClientWaiter(const Clock& clock) : channels_(clock) {}
+  explicit ClientWaiter(const Clock& clock) : channels_(clock, kSpin) {}
 
   void Wait(absl::Span<transport::Channel* const> channels, const CallContext& context) override {
     if (!channels.empty()) return channels_.Wait(channels, context);
@@ -23,6 +23,9 @@ class ClientWaiter final : public transport::Waiter {
   const Clock& clock() const override { return channels_.clock(); }
 
  private:
+  // Two wake-ups.
+  static constexpr absl::Duration kSpin = absl::Microseconds(50);
+
   transport::PollWaiter channels_;
 };
 

@@ -31,16 +31,24 @@ gpr_timespec DeadlineOf(const CallContext& context, const Clock& clock) {
                       gpr_time_from_micros(absl::ToInt64Microseconds(remaining), GPR_TIMESPAN));
 }
 
-// True: the one call of the queue has ended, or the queue has. False: not within the time.
-bool IsFinished(grpc::CompletionQueue& queue, absl::Duration within) {
-  const gpr_timespec until =
-      within == absl::InfiniteDuration()
-          ? gpr_inf_future(GPR_CLOCK_MONOTONIC)
-          : gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                         gpr_time_from_micros(absl::ToInt64Microseconds(within), GPR_TIMESPAN));
+// True: the one call of the queue has ended, or the queue has. False: not by then.
+bool IsFinishedBy(gpr_timespec until, grpc::CompletionQueue& queue) {
   void* tag = nullptr;
   bool ok = false;
   return queue.AsyncNext(&tag, &ok, until) != grpc::CompletionQueue::TIMEOUT;
+}
+
+bool IsFinished(grpc::CompletionQueue& queue, absl::Duration within) {
+  if (within == absl::InfiniteDuration()) {
+    return IsFinishedBy(gpr_inf_future(GPR_CLOCK_MONOTONIC), queue);
+  }
+  const gpr_timespec wait = gpr_time_from_micros(absl::ToInt64Microseconds(within), GPR_TIMESPAN);
+  return IsFinishedBy(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), wait), queue);
+}
+
+// Looks at the socket and does not wait. (For what is less than a millisecond away gRPC sleeps.)
+bool IsFinishedNow(grpc::CompletionQueue& queue) {
+  return IsFinishedBy(gpr_time_0(GPR_CLOCK_MONOTONIC), queue);
 }
 
 // Another master would say the same, or there is no time to ask one.
@@ -221,7 +229,9 @@ std::optional<grpc::Status> GrpcMasterStub::Try(Method<Request, Response> method
     const CancelCallback on_cancel = context.cancel.OnCancel([&rpc] { rpc.TryCancel(); });
     const auto reader = ((*master.stub).*method)(&rpc, request, &queue);
     reader->Finish(response, &status, &rpc);
-    while (!IsFinished(queue, silence)) {
+    const auto look = [&queue] { return IsFinishedNow(queue); };
+    bool is_finished = spin_.Try(clock_, context.deadline, look);
+    while (!is_finished && !(is_finished = IsFinished(queue, silence))) {
       if (is_silent || IsThere(master, request.header(), context, silence)) continue;
       is_silent = true;
       rpc.TryCancel();  // which ends it soon
