@@ -21,7 +21,6 @@ constexpr size_t kKeys = 4096;
 constexpr size_t kBatch = 64;
 constexpr size_t kThreads = 8;  // calls in flight, each of a thread of its own
 constexpr uint64_t kCallTimeoutMillis = 10'000;
-constexpr size_t kArenaBytes = 64 * 1024;
 
 // One thread's calls: each call does `keys_per_call` keys.
 using Caller = std::function<absl::Status()>;
@@ -88,22 +87,18 @@ class Locator {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
                          std::chrono::milliseconds(kCallTimeoutMillis));
-    arena_.Reset();
-    response_ = google::protobuf::Arena::CreateMessage<v1::LocateResponse>(&arena_);
+    response_ = v1::LocateResponse();
     RETURN_IF_ERROR(
-        FromGrpc(stub_.Locate(&context, requests_[next_++ % requests_.size()], response_)));
-    return CheckLocated(*response_);
+        FromGrpc(stub_.Locate(&context, requests_[next_++ % requests_.size()], &response_)));
+    return CheckLocated(response_);
   }
-  const v1::LocateResponse& response() const { return *response_; }
+  const v1::LocateResponse& response() const { return response_; }
 
  private:
   v1::MasterService::Stub stub_;
   const std::vector<v1::LocateRequest>& requests_;
   size_t next_;
-  // As the client has it: an answer of 64 keys is some four hundred messages.
-  const std::unique_ptr<char[]> block_ = std::make_unique<char[]>(kArenaBytes);
-  google::protobuf::Arena arena_{block_.get(), kArenaBytes};
-  v1::LocateResponse* response_ = nullptr;  // of the last call
+  v1::LocateResponse response_;  // of the last call
 };
 
 }  // namespace
