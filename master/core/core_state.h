@@ -274,6 +274,8 @@ struct CoreState {
   // then they go to nobody before that has ended.
   void RestIfHeld(const StoredPart& part, Generation generation);
   void DropPartial(const PartialTable::Id& id);
+  // Its missing parts are waited for no more: nodes owe to forget what they have brought of it.
+  void GiveUpPartial(const PartialTable::Id& id);
   // The node owes to forget its parts: they complete nothing any more, whatever the others bring.
   void DropPartialAt(NodeId node, const Debt& debt);
   void ReleasePartial(const PartialPart& part, const ReleaseRule& rule = {});

@@ -79,20 +79,7 @@ void CoreState::ExpirePartials(absl::Time now, uint32_t* work) {
   while (*work > 0) {
     const std::optional<PartialTable::Id> id = partials.Due(now);
     if (!id.has_value()) break;
-    const PartialObject object = partials.Take(*id);
-    const SlotIndex slot = objects.Find(id->key_hash, object.name_space, object.key);
-    const bool is_live = slot != kNoSlot && objects.FindGeneration(slot, id->generation) != nullptr;
-    for (const PartialPart& part : object.parts) {
-      ReleasePartial(part, {.all_until = HeldUntil(id->generation)});
-      const NodeRecord* node = nodes.Find(part.node);
-      if (node == nullptr) continue;
-      if (is_live) {
-        Disown(slot, node->index);
-      } else {
-        Owe(node->index, {id->key_hash, id->generation});
-      }
-    }
-    ++changes;
+    GiveUpPartial(*id);
     --*work;
   }
 }
