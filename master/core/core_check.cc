@@ -129,7 +129,11 @@ absl::Status CountOwnerless(const CoreState& s, Recount& count) {
       return Broken("a copy of slot ", slot, ", which is not there");
     }
     for (const CopyPart& part : copy.parts) {
-      if (!s.nodes[part.to.node].is_up()) return Broken("a copy to a node that is away");
+      const NodeRecord& node = s.nodes[part.to.node];
+      if (!node.is_up()) return Broken("a copy to a node that is away");
+      if (s.partials.HasPartAt({s.objects.HashOf(slot), copy.generation}, node.id)) {
+        return Broken("a copy of slot ", slot, " beside a part that waits for others");
+      }
       RETURN_IF_ERROR(count.Add(part.to, ByteUse::kGranted, kNoSlot));
       ++count.node_copies[part.to.node];
       ++count.node_copies[part.from];

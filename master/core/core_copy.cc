@@ -79,6 +79,7 @@ ReplicaKeeper::Destination ReplicaKeeper::Place(SlotIndex slot, const Stand& sta
                                                 const ReplicaView& source, absl::Time now,
                                                 uint32_t* work) {
   const Debt dead{core_.objects.HashOf(slot), core_.objects[slot].generation};
+  const PartialTable::Id waiting{dead.key_hash, dead.generation};
   std::vector<PlacedReplica> staying;
   absl::InlinedVector<NodeIndex, 8> holders;
   for (const ReplicaView& replica : stand.replicas) {
@@ -86,21 +87,30 @@ ReplicaKeeper::Destination ReplicaKeeper::Place(SlotIndex slot, const Stand& sta
     if (!replica.is_leaving) staying.push_back(replica.parts);
   }
   bool was_owing = false;
+  bool was_waiting = false;
   const auto fit = [&](NodeIndex index) {
     const NodeRecord& node = core_.nodes[index];
     const bool is_holder = std::find(holders.begin(), holders.end(), index) != holders.end();
     // What it is to forget it would forget with the copy.
     const bool is_owing = core_.debts.HasUnlisted(node.id) || core_.debts.IsOwed(node.id, dead) ||
                           dead.generation <= node.given_up_to;
+    // A part that waits there for others would stand beside the copy once they come.
+    const bool is_waiting = core_.partials.HasPartAt(waiting, node.id);
     if (is_holder || node.description.wire_minor < kCopyMinor) return Fit::kNo;
     was_owing = was_owing || is_owing;
+    was_waiting = was_waiting || is_waiting;
     // All of them may come to this one.
     const bool has_room = pacer_.HasRoom(index, now, source.parts.size());
-    return !is_owing && has_room ? Fit::kYes : Fit::kBusy;
+    return !is_owing && !is_waiting && has_room ? Fit::kYes : Fit::kBusy;
   };
   CopyRequest request{.like = source.parts, .others = staying, .fit = fit, .now = now};
   const auto turned = [&](CopyBar bar) {
     if (bar == CopyBar::kNoNode) return Turned::kNoNode;
+    if (bar == CopyBar::kBusy && was_waiting) {
+      // No other node is as good now, and the copy is surer than that the others come.
+      core_.GiveUpPartial(waiting);
+      was_owing = true;
+    }
     // A node that owes will have forgotten soon, but not at once.
     return bar == CopyBar::kNoRoom || was_owing ? Turned::kNoRoom : Turned::kBusy;
   };

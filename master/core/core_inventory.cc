@@ -434,6 +434,23 @@ void CoreState::DropPartial(const PartialTable::Id& id) {
   ++changes;
 }
 
+void CoreState::GiveUpPartial(const PartialTable::Id& id) {
+  const PartialObject object = partials.Take(id);
+  const SlotIndex slot = objects.Find(id.key_hash, object.name_space, object.key);
+  const bool is_live = slot != kNoSlot && objects.FindGeneration(slot, id.generation) != nullptr;
+  for (const PartialPart& part : object.parts) {
+    ReleasePartial(part, {.all_until = HeldUntil(id.generation)});
+    const NodeRecord* node = nodes.Find(part.node);
+    if (node == nullptr) continue;
+    if (is_live) {
+      Disown(slot, node->index);
+    } else {
+      Owe(node->index, {id.key_hash, id.generation});
+    }
+  }
+  ++changes;
+}
+
 void CoreState::DropPartialAt(NodeId node, const Debt& debt) {
   const PartialTable::Id id{debt.key_hash, debt.generation};
   const PartialObject* const object = partials.Find(id);

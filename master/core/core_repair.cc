@@ -108,15 +108,16 @@ bool ReplicaKeeper::IsSure(SlotIndex slot, const StoredPart& part) const {
   return node.lost == nullptr || !node.lost->Names(part.segment, part.offset, generation);
 }
 
-void ReplicaKeeper::Tick(absl::Time now, uint32_t* work) {
+void ReplicaKeeper::EndLate(absl::Time now, uint32_t* work) {
   while (*work > 0) {
     const std::optional<SlotIndex> late = copies_.Due(now);
     if (!late.has_value()) break;
     Cancel(*late, CopyEnd::kTimedOut);
     --*work;
   }
-  Cool(now, work);
-  WalkDrains(now, work);
+}
+
+void ReplicaKeeper::Serve(absl::Time now, uint32_t* work) {
   queue_.Wake(now, std::min(kWokenPerTick, *work));
   Pump(now, work);
 }
@@ -127,24 +128,29 @@ void ReplicaKeeper::Pump(absl::Time now, uint32_t* work) {
   if (now < core_.started + options_.node_loss_timeout) return;
   if (core_.nodes.incomplete_count() > 0 && now < core_.started + options_.partial_timeout) return;
   uint32_t in_vain = 0;
+  bool is_all_in_vain = true;
   while (*work > 0 && in_vain < kTurnsInVain) {
     const std::optional<RepairQueue::Turn> turn = queue_.Take();
     if (!turn.has_value()) break;
     --*work;
     const Turned came_to = Tend(turn->slot, now, work);
-    if (came_to == Turned::kDone) continue;
     if (came_to == Turned::kBusy) {
       queue_.Add(turn->slot, turn->rank);
       ++in_vain;
-    } else if (came_to == Turned::kOutOfWork) {
+      continue;
+    }
+    is_all_in_vain = false;
+    if (came_to == Turned::kDone) continue;
+    if (came_to == Turned::kOutOfWork) {
       queue_.Remove(turn->slot);  // as in Defer
       queue_.PutBack(*turn);
     } else {
       Defer(*turn, came_to, now);
     }
   }
-  // That there is no more to be done now is not a reason to be called again at once.
-  *work += in_vain;
+  // That there is no more to be done now is not a reason to be called again at once. That a few of
+  // many have to wait is no reason not to be.
+  if (is_all_in_vain) *work += in_vain;
 }
 
 void ReplicaKeeper::Defer(const RepairQueue::Turn& turn, Turned why, absl::Time now) {

@@ -65,12 +65,12 @@ absl::StatusOr<std::vector<PlacedReplica>> CoreState::PlaceReplicas(const PutCon
 
 std::optional<PlacedReplica> CoreState::PlaceOne(const PlacementRequest& request, absl::Time now) {
   if (auto placed = placement.Place(request)) return placed;
-  // What has run out and was not collected yet comes before eviction.
+  // What has run out and was not collected yet comes before eviction; first what frees bytes.
   uint32_t work = options.work_per_tick;
   const uint64_t before = changes;
-  ExpireLeases(now, &work);
-  ExpireGrants(now, &work);
   ExpireCondemned(now, &work);
+  ExpireGrants(now, &work);
+  ExpireLeases(now, &work);
   if (changes != before) {
     if (auto placed = placement.Place(request)) return placed;
   }

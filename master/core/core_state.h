@@ -274,6 +274,8 @@ struct CoreState {
   // then they go to nobody before that has ended.
   void RestIfHeld(const StoredPart& part, Generation generation);
   void DropPartial(const PartialTable::Id& id);
+  // Its missing parts are waited for no more: nodes owe to forget what they have brought of it.
+  void GiveUpPartial(const PartialTable::Id& id);
   // The node owes to forget its parts: they complete nothing any more, whatever the others bring.
   void DropPartialAt(NodeId node, const Debt& debt);
   void ReleasePartial(const PartialPart& part, const ReleaseRule& rule = {});
@@ -309,7 +311,10 @@ struct CoreState {
   absl::Status Check() const;
 
   // --- core_tick.cc. Each does at most *work steps and subtracts what it did.
+  // One slice of all of these, and of the keeper's. True: there may be more to do.
+  bool DoChores(absl::Time now);
   void ExpireLeases(absl::Time now, uint32_t* work);
+  void TellDelayed(absl::Time now, uint32_t* work);
   void ExpireGrants(absl::Time now, uint32_t* work);
   void ExpireCondemned(absl::Time now, uint32_t* work);
   void ExpirePartials(absl::Time now, uint32_t* work);
@@ -337,6 +342,7 @@ struct CoreState {
   absl::Time started = absl::InfiniteFuture();  // the first command
   absl::Time last_now = absl::InfinitePast();   // of the last one
   absl::Time hold_until = absl::InfinitePast();
+  size_t next_chore = 0;  // with which Tick goes on
   uint64_t changes = 0;
   uint64_t last_session = 0;
 

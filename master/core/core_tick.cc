@@ -7,6 +7,26 @@
 #include "master/core/core_state.h"
 
 namespace moonpool::master {
+namespace {
+
+// What comes in slices. Each does at most *work steps and subtracts what it did.
+using Chore = void (*)(CoreState& s, absl::Time now, uint32_t* work);
+constexpr Chore kChores[] = {
+    [](CoreState& s, absl::Time now, uint32_t* work) { s.ExpireLeases(now, work); },
+    [](CoreState& s, absl::Time now, uint32_t* work) { s.TellDelayed(now, work); },
+    [](CoreState& s, absl::Time now, uint32_t* work) { s.ExpireCondemned(now, work); },
+    [](CoreState& s, absl::Time now, uint32_t* work) { s.ExpireGrants(now, work); },
+    [](CoreState& s, absl::Time now, uint32_t* work) { s.ExpirePartials(now, work); },
+    [](CoreState& s, absl::Time, uint32_t* work) { s.ReleaseTombs(work); },
+    [](CoreState& s, absl::Time now, uint32_t* work) { s.RepeatCommands(now, work); },
+    [](CoreState& s, absl::Time now, uint32_t* work) { s.SweepNodes(now, work); },
+    [](CoreState& s, absl::Time now, uint32_t* work) { s.keeper.EndLate(now, work); },
+    [](CoreState& s, absl::Time now, uint32_t* work) { s.keeper.Cool(now, work); },
+    [](CoreState& s, absl::Time now, uint32_t* work) { s.keeper.WalkDrains(now, work); },
+    [](CoreState& s, absl::Time now, uint32_t* work) { s.keeper.Serve(now, work); },
+};
+
+}  // namespace
 
 bool Core::Tick(absl::Time now) {
   CoreState& s = *state_;
@@ -16,21 +36,25 @@ bool Core::Tick(absl::Time now) {
     ++s.changes;  // what was adopted may be evicted now
   }
   s.CloseRegistry(now);
-  uint32_t work = s.options.work_per_tick;
-  s.ExpireLeases(now, &work);
-  s.ExpireCondemned(now, &work);
-  s.ExpireGrants(now, &work);
-  s.ExpirePartials(now, &work);
   s.RetakeInventories(now);
   s.BelieveNodes();
-  s.ReleaseTombs(&work);
+  s.LoseNodes(now);
   for (const auto& record : s.nodes.records()) {
     if (record != nullptr && record->is_up()) s.SendUnsent(*record, now);
   }
-  s.RepeatCommands(now, &work);
-  s.LoseNodes(now);
-  s.SweepNodes(now, &work);
-  s.keeper.Tick(now, &work);
+  return s.DoChores(now);
+}
+
+bool CoreState::DoChores(absl::Time now) {
+  uint32_t work = options.work_per_tick;
+  size_t chore = next_chore;
+  for (size_t i = 0; i < std::size(kChores) && work > 0; ++i) {
+    kChores[chore](*this, now, &work);
+    chore = (chore + 1) % std::size(kChores);
+  }
+  // Behind the one that has used the slice up: one of which there is no end, such as leases that
+  // run out as fast as they are looked at, would keep all others waiting.
+  next_chore = work == 0 ? chore : 0;
   return work == 0;
 }
 
@@ -43,6 +67,9 @@ void CoreState::ExpireLeases(absl::Time now, uint32_t* work) {
     UpdateEvictable(*slot);
     --*work;
   }
+}
+
+void CoreState::TellDelayed(absl::Time now, uint32_t* work) {
   while (*work > 0) {
     const std::optional<RemoveTicket> ticket = tombstones.TakeDelayed(now);
     if (!ticket.has_value()) break;
@@ -79,20 +106,7 @@ void CoreState::ExpirePartials(absl::Time now, uint32_t* work) {
   while (*work > 0) {
     const std::optional<PartialTable::Id> id = partials.Due(now);
     if (!id.has_value()) break;
-    const PartialObject object = partials.Take(*id);
-    const SlotIndex slot = objects.Find(id->key_hash, object.name_space, object.key);
-    const bool is_live = slot != kNoSlot && objects.FindGeneration(slot, id->generation) != nullptr;
-    for (const PartialPart& part : object.parts) {
-      ReleasePartial(part, {.all_until = HeldUntil(id->generation)});
-      const NodeRecord* node = nodes.Find(part.node);
-      if (node == nullptr) continue;
-      if (is_live) {
-        Disown(slot, node->index);
-      } else {
-        Owe(node->index, {id->key_hash, id->generation});
-      }
-    }
-    ++changes;
+    GiveUpPartial(*id);
     --*work;
   }
 }

@@ -1,5 +1,6 @@
 // Replicas of several parts, and what is left of them here and there.
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,7 +94,9 @@ struct Half {
 
 // An older master's node that holds these comes to a new one.
 FakeNode& JoinWith(CopyPool& pool, const std::string& name, const std::vector<Half>& halves) {
-  pool.nodes.push_back(std::make_unique<FakeNode>(OldNode(name)));
+  RegisterNodeCommand description = OldNode(name);
+  description.wire_minor = kCopyMinor;
+  pool.nodes.push_back(std::make_unique<FakeNode>(std::move(description)));
   FakeNode& node = *pool.nodes.back();
   uint64_t block = 0;
   for (const Half& half : halves) {
@@ -229,6 +232,52 @@ TEST(Cuts, WhatAnInventoryOnItsWayMayNotNameIsNotCountedOn) {
   pool.Complete(handle);
   pool.Advance(absl::Seconds(1));
   ASSERT_EQ(pool.Get("large").location.replicas.size(), 1u);
+  pool.ExpectReadable("large");
+}
+
+// A node forgets an object as a whole: it must not have parts of two replicas.
+void ExpectApart(CopyPool& pool, size_t replicas) {
+  const Replicas found = pool.Get("large").location.replicas;
+  EXPECT_EQ(found.size(), replicas);
+  std::set<NodeId> taken;
+  for (const Replica& replica : found) {
+    std::set<NodeId> own;
+    for (const Part& part : replica.parts) own.insert(part.node);
+    for (const NodeId node : own) EXPECT_TRUE(taken.insert(node).second) << node.value;
+  }
+  EXPECT_THAT(pool.core.CheckInvariants(), IsOk());
+}
+
+// The other half is on a node that is away. It comes when the only node that could take a copy has
+// one, and completes nothing.
+TEST(Cuts, WhatWaitsForItsOtherHalfGivesWayToACopy) {
+  CopyPool pool;
+  JoinWith(pool, "n0", {{.part = 0}, {.part = 1}});
+  FakeNode& half = JoinWith(pool, "n1", {{.part = 0}});
+  pool.Settle();
+  ExpectApart(pool, 2);
+  EXPECT_THAT(pool.Holders("large"), testing::ElementsAre("n0", "n1"));
+  EXPECT_EQ(half.Inventory().size(), 2u) << "the next master would put the old half together";
+  FakeNode& late = JoinWith(pool, "n2", {{.part = 1}});
+  ExpectApart(pool, 2);
+  pool.Settle(absl::Minutes(2));
+  ExpectApart(pool, 2);
+  pool.ExpectReadable("large");
+  EXPECT_TRUE(late.Inventory().empty()) << "its other half is gone";
+}
+
+// As above, but another node is there for the copy.
+TEST(Cuts, WhatWaitsForItsOtherHalfStaysWhereTheCopyGoesElsewhere) {
+  CopyPool pool;
+  JoinWith(pool, "n0", {{.part = 0}, {.part = 1}});
+  JoinWith(pool, "n1", {{.part = 0}});
+  pool.Join("n2", 10 * kBlock);
+  pool.Settle(absl::Seconds(10));
+  EXPECT_THAT(pool.Holders("large"), testing::ElementsAre("n0", "n2"));
+  JoinWith(pool, "n3", {{.part = 1}});
+  ExpectApart(pool, 3);
+  pool.Settle();
+  ExpectApart(pool, 2);
   pool.ExpectReadable("large");
 }
 

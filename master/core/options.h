@@ -78,7 +78,7 @@ struct CoreOptions {
   uint32_t max_events = 1u << 16;  // the last ones, for who follows them; 0: nobody can
 
   // Work bounds.
-  uint32_t evictions_per_put = 1u << 14;    // per key of a batch
+  uint32_t evictions_per_put = 1u << 14;  // per key of a batch
   // Expiries, dropped replicas, repeated commands: a few microseconds each when nothing of them is
   // in a cache, and everybody else waits.
   uint32_t work_per_tick = 64;

@@ -1,5 +1,6 @@
 #include "master/core/partial_table.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace moonpool::master {
@@ -58,6 +59,12 @@ bool PartialTable::Renew(const Id& id, const PartialPart& part) {
     return true;
   }
   return false;
+}
+
+bool PartialTable::HasPartAt(const Id& id, NodeId node) const {
+  const PartialObject* const object = Find(id);
+  return object != nullptr && std::any_of(object->parts.begin(), object->parts.end(),
+                                          [&](const PartialPart& p) { return p.node == node; });
 }
 
 std::optional<PartialTable::Id> PartialTable::At(NodeId node, uint32_t segment,

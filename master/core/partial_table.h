@@ -61,6 +61,8 @@ class PartialTable {
   // Those of which gone(part) is true; how many.
   template <typename Gone>
   size_t EraseParts(const Id& id, Gone gone);
+  // A part of it waits there for others.
+  bool HasPartAt(const Id& id, NodeId node) const;
   // What waits with a part there.
   std::optional<Id> At(NodeId node, uint32_t segment, uint64_t offset) const;
   // The oldest generation under this hash.

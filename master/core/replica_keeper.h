@@ -50,7 +50,17 @@ class ReplicaKeeper {
   void Forget(SlotIndex slot);
   // Nodes take grants that took none before.
   void NodesJoined() { queue_.WakeAll(); }
-  void Tick(absl::Time now, uint32_t* work);
+
+  // Chores of a tick. Each does at most *work steps and subtracts what it did.
+
+  // Copies whose time is over are given up.
+  void EndLate(absl::Time now, uint32_t* work);
+  // Objects that are read no more lose what they have for that. In core_hot.cc.
+  void Cool(absl::Time now, uint32_t* work);
+  // Lists objects that are to move. In core_drain.cc.
+  void WalkDrains(absl::Time now, uint32_t* work);
+  // Objects that are listed have their turns.
+  void Serve(absl::Time now, uint32_t* work);
 
   // --- core_copy.cc
 
@@ -154,11 +164,7 @@ class ReplicaKeeper {
   void DoubtSource(const ReplicaCopy& copy, const CopyPart& part, const absl::Status& status);
   void Cancel(SlotIndex slot, CopyEnd end, absl::Time rest_until = absl::InfinitePast());
 
-  // --- core_hot.cc
-  void Cool(absl::Time now, uint32_t* work);
-
   // --- core_drain.cc
-  void WalkDrains(absl::Time now, uint32_t* work);
   // Goes on until so many objects wait for their turn.
   void WalkNode(NodeRecord& node, Drain& drain, size_t most_ahead, absl::Time now, uint32_t* work);
   void NoteStuck(const Stand& stand, Turned why);
