@@ -59,6 +59,10 @@ class DebtTable {
   bool IsOwed(NodeId node, const Debt& debt) const;
   // The node owes a newer generation of the key: of a live object, the claim of a copy.
   bool IsNewerOwed(NodeId node, const Debt& debt) const;
+  // The newest generation of the key that any node owes; 0: none.
+  Generation NewestOwed(uint64_t key_hash) const;
+  // Some node owes it, or owes more than is listed.
+  bool MayBeOwed(const Debt& debt) const;
   // While the generation may not be freed anywhere; else in the past.
   absl::Time HeldUntil(const Debt& debt) const;
   // The removal awaits all that is owed of the key; how many confirmations these are.

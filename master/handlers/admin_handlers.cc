@@ -31,6 +31,9 @@ void WriteTotals(const Totals& totals, v1::Totals* out) {
   out->set_copies_failed(ended - done);
   out->set_replicas_trimmed(totals.replicas_trimmed);
   out->set_parts_damaged(totals.parts_damaged);
+  out->set_spares_given(totals.spares_given);
+  out->set_spares_used(totals.spares_used);
+  out->set_spares_refused(totals.spares_refused);
 }
 
 void WriteStatus(const StatusResult& status, v1::GetStatusResponse& out) {

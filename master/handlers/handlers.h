@@ -158,6 +158,8 @@ class Handlers {
                       Done<Response> done);
   // True when the put has to stand in the queue for space before it is tried.
   bool HasToQueue(const v1::StartPutsRequest& request, absl::Time now);
+  void GiveSpares(const v1::CommitPutsRequest& request, const Caller& caller, absl::Time now,
+                  v1::CommitPutsResponse& response);
   // After the core was changed: sends its commands and tries who waits.
   void Settle(absl::Time now);
   // Routes the core's commands and ends the sessions that it gave up; true when a removal was
