@@ -133,7 +133,8 @@ class Core {
   Effects TakeEffects();
   // The changes of durable state up to this one are durable.
   void Saved(ChangeNumber number);
-  // Moves whenever space was freed, a grant was closed, a lease ended or a node joined.
+  // Moves whenever space was freed, a grant was closed, a lease ended, a node joined, or one has
+  // forgotten what a pending commit waits for.
   uint64_t change_count() const;
 
   // --- Events: each object that becomes readable, and each that is gone. Where its replicas stand

@@ -52,11 +52,7 @@ CommitOutcome CoreState::CommitSpare(const Caller& caller, const SpareKey& key,
   if (const SpareTable::Spare* spare = spares.Find(put.generation)) {
     if (spare->client_id != caller.client_id) return {.status = GrantAborted()};
     const Bound bound = BindSpare(spare->slot, key, now);
-    if (!bound.status.ok()) {
-      return {.status = bound.status,
-              .existing_generation = bound.existing_generation,
-              .is_pending = debts.MayBeOwed({KeyHash(key.name_space, key.key), put.generation})};
-    }
+    if (!bound.status.ok()) return Refused(key, put.generation, bound);
     slot = bound.slot;
   }
   // Or a node has named the key before.
@@ -76,9 +72,18 @@ CommitOutcome CoreState::Late(const SpareKey& key, Generation generation, absl::
   const bool is_taken = slot != kNoSlot && objects[slot].state != ObjectState::kAbsent;
   if (!is_own || !is_taken) return {.status = GrantAborted()};
   const bool is_live = objects[slot].state == ObjectState::kLive;
-  return {.status = TakenBy(slot, now),
-          .existing_generation = is_live ? objects[slot].generation : Generation{},
-          .is_pending = debts.MayBeOwed({KeyHash(key.name_space, key.key), generation})};
+  return Refused(key, generation,
+                 {.status = TakenBy(slot, now),
+                  .existing_generation = is_live ? objects[slot].generation : Generation{}});
+}
+
+CommitOutcome CoreState::Refused(const SpareKey& key, Generation generation, const Bound& bound) {
+  // Who starts the put again gets a newer generation, which counts.
+  const bool is_last_word = ReasonOf(bound.status) != ErrorReason::kGrantAborted;
+  return {
+      .status = bound.status,
+      .existing_generation = bound.existing_generation,
+      .is_pending = is_last_word && debts.Await({KeyHash(key.name_space, key.key), generation})};
 }
 
 absl::StatusOr<std::vector<absl::Status>> Core::AbortPuts(const Caller& caller,

@@ -244,6 +244,7 @@ struct CoreState {
                           absl::Time now);
   CommitOutcome CommitSpare(const Caller& caller, const SpareKey& key, const CommitPut& put,
                             absl::Time now);
+  CommitOutcome Refused(const SpareKey& key, Generation generation, const Bound& bound);
   // Of a generation that is no grant any more.
   CommitOutcome Late(const SpareKey& key, Generation generation, absl::Time now);
   absl::Status AbortOne(const Caller& caller, NamespaceId name_space, const AbortPut& put,

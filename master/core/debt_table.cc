@@ -40,9 +40,14 @@ Generation DebtTable::NewestOwed(uint64_t key_hash) const {
   return last.key_hash == key_hash ? last.generation : Generation{};
 }
 
-bool DebtTable::MayBeOwed(const Debt& debt) const {
-  const auto owed = owed_.lower_bound(Place{debt, NodeId{}});
-  return !unlisted_.empty() || (owed != owed_.end() && owed->first.debt == debt);
+bool DebtTable::Await(const Debt& debt) {
+  bool is_owed = !unlisted_.empty();
+  for (auto owed = owed_.lower_bound(Place{debt, NodeId{}});
+       owed != owed_.end() && owed->first.debt == debt; ++owed) {
+    commands_.at(owed->second.command).is_awaited = true;
+    is_owed = true;
+  }
+  return is_owed;
 }
 
 uint32_t DebtTable::Attach(uint64_t key_hash, RemoveTicket ticket) {

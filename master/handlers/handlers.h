@@ -62,8 +62,10 @@ class Handlers {
   // each key. A key that had to wait when there were too many waiters: LIMIT_REACHED.
   CallId StartPuts(const v1::StartPutsRequest& request, absl::Time now,
                    Done<v1::StartPutsResponse> done);
-  void CommitPuts(const v1::CommitPutsRequest& request, absl::Time now,
-                  Done<v1::CommitPutsResponse> done);
+  // Whose key was taken is told so when nodes have forgotten what was written under the spare
+  // grant, or at the end of the caller's time.
+  CallId CommitPuts(const v1::CommitPutsRequest& request, absl::Time now,
+                    Done<v1::CommitPutsResponse> done);
   void AbortPuts(const v1::AbortPutsRequest& request, absl::Time now,
                  Done<v1::AbortPutsResponse> done);
   CallId Locate(const v1::LocateRequest& request, absl::Time now, Done<v1::LocateResponse> done);

@@ -1,4 +1,4 @@
-// StartPuts, CommitPuts, AbortPuts.
+// StartPuts.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -19,14 +19,6 @@ struct PutAttempt {
   Waiter::Progress progress = Waiter::Progress::kDone;
 };
 
-void WriteGrant(const Grant& grant, absl::Duration elapsed, PlaceWriter& places, v1::Grant* out) {
-  out->set_generation(grant.generation.value);
-  out->set_handle(grant.handle);
-  places.Write(grant.replicas, out->mutable_replicas());
-  // The client counts from when it sent the request.
-  out->set_deadline_ms(ToWireMs(grant.remaining + elapsed));
-}
-
 void WriteOutcome(const PutOutcome& outcome, absl::Duration elapsed, PlaceWriter& places,
                   v1::PutResult* out) {
   if (!outcome.status.ok()) StatusToProto(outcome.status, out->mutable_status());
@@ -34,7 +26,7 @@ void WriteOutcome(const PutOutcome& outcome, absl::Duration elapsed, PlaceWriter
     out->set_existing_generation(outcome.existing_generation.value);
   }
   if (outcome.grant.has_value()) {
-    WriteGrant(*outcome.grant, elapsed, places, out->mutable_grant());
+    places.Write(*outcome.grant, elapsed, out->mutable_grant());
   }
 }
 
@@ -162,51 +154,6 @@ absl::Status CheckStartPuts(const v1::StartPutsRequest& request) {
   return absl::OkStatus();
 }
 
-absl::Status CheckCommitPuts(const v1::CommitPutsRequest& request) {
-  for (const v1::CommitPut& put : request.puts()) {
-    if (put.failed_replicas_size() > static_cast<int>(kMaxReplicas)) {
-      return BadArgument("failed_replicas names more replicas than there can be");
-    }
-  }
-  if (request.spare().replicas() > kMaxReplicas) {
-    return BadArgument("spare.replicas is more than there can be");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckPinned(const v1::AbortPutsRequest& request) {
-  for (const v1::AbortPut& put : request.puts()) {
-    if (put.pinned_size() > static_cast<int>(kMaxReplicas * kMaxPartsPerReplica)) {
-      return BadArgument("pinned names more parts than there can be");
-    }
-  }
-  return absl::OkStatus();
-}
-
-// A key that was taken counts like one that StartPuts refuses.
-void WriteCommits(const v1::CommitPutsRequest& request, const std::vector<CommitOutcome>& outcomes,
-                  v1::CommitPutsResponse& response, HandlerCounts& counts) {
-  for (size_t i = 0; i < outcomes.size(); ++i) {
-    const CommitOutcome& outcome = outcomes[i];
-    StatusToProto(outcome.status, response.add_results());
-    if (request.puts(static_cast<int>(i)).key().empty()) continue;
-    v1::BoundPut* bound = response.add_bound();
-    if (outcome.status.ok()) bound->set_handle(outcome.handle);
-    bound->set_existing_generation(outcome.existing_generation.value);
-    const ErrorReason reason = ReasonOf(outcome.status);
-    const bool is_refused = !outcome.status.ok() && reason != ErrorReason::kGrantAborted &&
-                            reason != ErrorReason::kReplicasUnmet;
-    if (is_refused) counts.refused.Add(static_cast<int>(reason));
-  }
-}
-
-template <typename Response>
-void WriteStatuses(const std::vector<absl::Status>& statuses, Response& response) {
-  for (const absl::Status& status : statuses) {
-    StatusToProto(status, response.add_results());
-  }
-}
-
 }  // namespace
 
 bool Handlers::HasToQueue(const v1::StartPutsRequest& request, absl::Time now) {
@@ -272,73 +219,6 @@ CallId Handlers::StartPuts(const v1::StartPutsRequest& request, absl::Time now,
   }
   Settle(now);
   return call;
-}
-
-void Handlers::CommitPuts(const v1::CommitPutsRequest& request, absl::Time now,
-                          Done<v1::CommitPutsResponse> done) {
-  absl::Status status = Admit(request.header(), request.puts_size());
-  if (status.ok()) status = CheckCommitPuts(request);
-  if (!status.ok()) return std::move(done)(std::move(status));
-
-  const WireCaller caller(request.header());
-  std::vector<CommitPut> puts(static_cast<size_t>(request.puts_size()));
-  for (size_t i = 0; i < puts.size(); ++i) {
-    const v1::CommitPut& put = request.puts(static_cast<int>(i));
-    puts[i].generation = Generation{put.generation()};
-    puts[i].handle = put.handle();
-    puts[i].failed_replicas.assign(put.failed_replicas().begin(), put.failed_replicas().end());
-    puts[i].key = put.key();
-    puts[i].parent = put.parent();
-  }
-  const absl::StatusOr<std::vector<CommitOutcome>> outcomes = core_.CommitPuts(*caller, puts, now);
-  v1::CommitPutsResponse& response = done.response();
-  if (outcomes.ok()) {
-    SetHeader(core_.term(), response.mutable_header());
-    WriteCommits(request, *outcomes, response, counts_);
-    GiveSpares(request, *caller, now, response);
-  }
-  std::move(done)(outcomes.status());
-  Settle(now);
-}
-
-// For puts to come; whoever waits for space or for the term comes first.
-void Handlers::GiveSpares(const v1::CommitPutsRequest& request, const Caller& caller,
-                          absl::Time now, v1::CommitPutsResponse& response) {
-  const bool may_grant =
-      !waiters_.anyone_waits_for_space() && unsaved_.IsSaved(core_.term_saved_by());
-  if (!request.has_spare() || !may_grant) return;
-  const SpareWish wish{.size_bytes = request.spare().size_bytes(),
-                       .replicas = request.spare().replicas(),
-                       .count = request.spare().count()};
-  PlaceWriter places(core_);
-  for (const Grant& grant : core_.GrantSpares(caller, wish, now)) {
-    WriteGrant(grant, absl::ZeroDuration(), places, response.add_spares());
-  }
-  places.WriteNodes(response.mutable_nodes());
-}
-
-void Handlers::AbortPuts(const v1::AbortPutsRequest& request, absl::Time now,
-                         Done<v1::AbortPutsResponse> done) {
-  absl::Status status = Admit(request.header(), request.puts_size());
-  if (status.ok()) status = CheckPinned(request);
-  if (!status.ok()) return std::move(done)(std::move(status));
-
-  const WireCaller caller(request.header());
-  std::vector<AbortPut> puts;
-  puts.reserve(static_cast<size_t>(request.puts_size()));
-  for (const v1::AbortPut& put : request.puts()) {
-    puts.push_back({.generation = Generation{put.generation()}, .handle = put.handle()});
-    for (const v1::Part& part : put.pinned()) puts.back().pinned.push_back(FromProto(part));
-    puts.back().key = put.key();
-  }
-  const absl::StatusOr<std::vector<absl::Status>> results = core_.AbortPuts(*caller, puts, now);
-  v1::AbortPutsResponse& response = done.response();
-  if (results.ok()) {
-    SetHeader(core_.term(), response.mutable_header());
-    WriteStatuses(*results, response);
-  }
-  std::move(done)(results.status());
-  Settle(now);
 }
 
 }  // namespace moonpool::master
