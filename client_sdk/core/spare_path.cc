@@ -24,6 +24,7 @@ std::optional<SpareGrant> SparePath::Take(absl::Span<const PutItem> items) {
   const uint32_t replicas = std::max(options_.replicas, 1u);
   const bool needs_all = options_.min_replicas == 0 || options_.min_replicas >= replicas;
   if (items.size() != 1 || options_.wait_for_writer || !needs_all) return std::nullopt;
+  if (replicas > kMaxReplicas) return std::nullopt;
   kind_ = SpareKind{.size_bytes = TotalBytes(items[0].value), .replicas = replicas};
   session_.spares().TookPut(*kind_);
   if (context_.Remaining(session_.clock()) < kSpareTimeMin) return std::nullopt;
@@ -50,12 +51,14 @@ void SparePath::Add(const v1::CommitPutsResponse& response, absl::Time sent_at) 
   if (!kind_.has_value() || response.spares().empty()) return;
   const ResponseNodes nodes(response.nodes(), session_.peers());
   for (const v1::Grant& grant : response.spares()) {
+    // A confused master's are left to it.
+    if (static_cast<uint32_t>(grant.replicas_size()) != kind_->replicas) continue;
     SpareGrant spare;
     for (const v1::Replica& replica : grant.replicas()) {
       absl::StatusOr<ReplicaPlaces> places = nodes.Resolve(replica, kind_->size_bytes);
       if (places.ok()) spare.replicas.push_back(*std::move(places));
     }
-    if (spare.replicas.size() != kind_->replicas) continue;  // of a confused master
+    if (spare.replicas.size() != kind_->replicas) continue;
     // The other half of its time is for the put that begins with it.
     spare.use_until = sent_at + DurationFromMs(grant.deadline_ms()) / 2;
     spare.grant = grant;
