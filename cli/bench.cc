@@ -10,6 +10,7 @@
 #include "bench/suite/rounds.h"
 #include "cli/commands.h"
 #include "cli/control_bench/control_suite.h"
+#include "cli/control_bench/grpc_echo.h"
 #include "cli/dev_cluster/dev_cluster.h"
 #include "cli/dev_cluster/stop_fd.h"
 #include "cli/output/progress.h"
@@ -17,6 +18,7 @@
 #include "cli/values.h"
 #include "common/clock.h"
 #include "common/config/units.h"
+#include "common/error.h"
 #include "common/status_macros.h"
 #include "common/version.h"
 
@@ -30,6 +32,7 @@ struct Arguments {
   bool quick = false;
   uint64_t dram_bytes = 0;
   uint64_t objects = 10'000'000;  // of the suite "scale"
+  std::vector<std::string> only;  // texts in the names of cases or figures
   std::string json_file;
 
   bool Wants(absl::string_view name) const { return suite == "all" || suite == name; }
@@ -79,6 +82,12 @@ absl::StatusOr<Plan> MakePlan(const Session& session, const Arguments& arguments
           return stop.is_requested() ? absl::CancelledError("interrupted") : absl::OkStatus();
         }));
     plan.Add(plan.scale->Cases(), bench::ScaleSuite::Figures());
+  }
+  plan.cases = bench::Select(std::move(plan.cases), plan.figures, arguments.only);
+  if (plan.cases.empty()) {
+    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kBadArgument,
+                     "no case and no figure has such a name",
+                     {.hint = "moonpool bench --quick prints them all"});
   }
   return plan;
 }
@@ -185,13 +194,21 @@ int Run(const Session& session, const Arguments& arguments, bool has_master) {
   return written.ok() ? kOk : Fail(session, written);
 }
 
+// Of the suite "control": nobody's command but its own.
+void AddEchoServer(CLI::App& app, Session& session) {
+  CLI::App* const command = app.add_subcommand(kEchoCommand)->group("");
+  command->callback([&session] { session.run = RunEchoServer; });
+}
+
 }  // namespace
 
 void AddBenchCommand(CLI::App& app, Session& session) {
+  AddEchoServer(app, session);
   CLI::App* const command = AddPoolCommand(
       app, session, "bench", "The pool beside memcpy, raw sockets and bare gRPC",
       {"moonpool bench\nmoonpool bench --suite data --rounds 7 --json bench.json\n"
-       "moonpool bench --quick\nmoonpool bench --master 10.0.0.1:7400 --suite control",
+       "moonpool bench --only shm_get_1m cpu_seconds\nmoonpool bench --quick\nmoonpool bench "
+       "--master 10.0.0.1:7400 --suite control",
        "Starts a cluster of its own with one node, unless --master names one (the\n"
        "environment does not). Every round measures every case once; what counts are\n"
        "the ratios within a round. bench/README.md says how to read them."});
@@ -202,6 +219,11 @@ void AddBenchCommand(CLI::App& app, Session& session) {
   AddNumberOption(*command, "--rounds", &arguments->rounds, {1, 100}, "Rounds [5]");
   AddRealOption(*command, "--seconds", &arguments->seconds, 0.001, 60,
                 "Of each case in each round [0.2]");
+  command
+      ->add_option("--only", arguments->only,
+                   "Only cases and figures whose name contains one of\nthese (with what a figure "
+                   "is compared with)")
+      ->type_name("TEXT ...");
   command->add_flag("--quick", arguments->quick,
                     "3 rounds of 0.03 seconds, 100000 objects: a look\nthat proves nothing");
   AddNumberOption(*command, "--objects", &arguments->objects, {10'000, 1'000'000'000},

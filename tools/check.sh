@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # What is checked before a change lands, beyond `make test`. Runs every stage, then says which
 # failed and what each took.
-#   tools/check.sh [stage ...]     stages: format shared mutation asan tsan sim; engines, which
-#                                  installs gigabytes, runs only where it is asked for
+#   tools/check.sh [stage ...]     stages: format shared mutation bench asan tsan sim; engines,
+#                                  which installs gigabytes, runs only where it is asked for
 # A stage that cannot run here says so, loudly, and is SKIPPED: that is no failure and no pass.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=(format shared mutation asan tsan sim)
+[ ${#stages[@]} -gt 0 ] || stages=(format shared mutation bench asan tsan sim)
 
 build() {
   cmake --preset "$1" --log-level=WARNING "${@:2}" && cmake --build --preset "$1" -- --quiet
@@ -26,6 +26,13 @@ check_shared() { build shared; }
 # those of the dev build here, too.
 check_mutation() {
   build mutation && build/mutation/bin/moonpool-sim --mutations tests/sim/mutations.txt
+}
+
+# What has become several times slower, by ratios within one run of the release build.
+check_bench() {
+  cmake --preset release --log-level=WARNING &&
+    cmake --build --preset release --target moonpool moonpool-master moonpool-node -- --quiet &&
+    python3 bench/guard.py build/release
 }
 
 # With clang, which also analyses the locks and brings the fuzzers' engine, and every header alone.

@@ -104,7 +104,7 @@ MAY_READ_WALL_CLOCK = (
     "master/main.cc",
     "master/service/server.cc",
     "cli/control_bench/control_suite.cc", "cli/control_bench/put_calls.cc",
-    "cli/control_bench/grpc_echo.cc",
+    "cli/control_bench/grpc_echo.cc", "cli/control_bench/echo_server.cc",
     "cli/kv_events.cc",
     "cli/master_link/master_link.cc",
 )

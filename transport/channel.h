@@ -6,9 +6,9 @@
 //   CompleteAll({channel.get()}, context, waiter);     // transport/waiter.h
 //   read.status, write.status ...
 //
-// The caller drives the progress: there are no threads behind a channel, so a blocking call
-// costs no hand-over between threads, and when a call has returned nothing touches its buffers
-// any more.
+// The caller drives the progress, so a blocking call costs no hand-over between threads. A backend
+// may have threads that help with large batches; an op that is not done belongs to the channel
+// either way, and when nothing is outstanding nothing touches buffers any more.
 #pragma once
 
 #include <poll.h>

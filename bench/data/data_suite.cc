@@ -137,21 +137,27 @@ void DataSuite::AddCopies(size_t size_index, std::vector<Case>* cases) const {
   }
 }
 
-// "raw_tcp_get_1m" and "raw_tcp_get_1m_single", "unix_pingpong" once.
+// "raw_tcp_get_1m" and "raw_tcp_get_1m_single", and what four clients at once could have,
+// "raw_tcp_get_1m_4t"; "unix_pingpong" once.
 void DataSuite::AddSockets(size_t size_index, std::vector<Case>* cases) const {
   const SizeClass& size = kSizes[size_index];
   for (const Direction direction : kDirections) {
-    const RawSocketOptions raw = {.direction = direction,
-                                  .size = size.bytes,
-                                  .many = PoolBuffers(direction, size.bytes),
-                                  .sockets = kRawSockets};
+    const auto raw_of = [&](size_t clients) {
+      return RawSocketOptions{.direction = direction,
+                              .size = size.bytes,
+                              .many = PoolBuffers(direction, size.bytes),
+                              .batch = clients * size.batch,
+                              .sockets = clients * kRawSockets};
+    };
+    const auto add = [cases](std::string name, const RawSocketOptions& raw, auto measure) {
+      cases->push_back({.name = std::move(name), .measure = [raw, measure](absl::Duration time) {
+                          return FasterControl(raw, time, measure);
+                        }});
+    };
     const std::string name = absl::StrCat("raw_tcp_", NameOf(direction), "_", size.name);
-    cases->push_back({.name = name, .measure = [raw](absl::Duration time) {
-                        return FasterControl(raw, time, MeasureBulk);
-                      }});
-    cases->push_back({.name = absl::StrCat(name, "_single"), .measure = [raw](absl::Duration time) {
-                        return FasterControl(raw, time, MeasureRequests);
-                      }});
+    add(name, raw_of(1), MeasureBulk);
+    add(absl::StrCat(name, "_single"), raw_of(1), MeasureRequests);
+    if (size_index == kMiBIndex) add(absl::StrCat(name, "_4t"), raw_of(4), MeasureBulk);
   }
   if (size_index > 0) return;
   const RawSocketOptions pingpong = {.size = 64, .socket = RawSocket::kUnix};

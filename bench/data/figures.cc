@@ -43,6 +43,8 @@ std::vector<Figure> DataSuite::Figures() {
       Rate("shm_put_1m_4t_vs_1t", "shm_put_1m_4t_b32", "shm_put_1m_1t_b32", kAtLeast, 0.95),
       Rate("tcp_get_1m_4t_vs_1t", "tcp_get_1m_4t_b32", "tcp_get_1m_1t_b32", kAtLeast, 0.95),
       Rate("tcp_put_1m_4t_vs_1t", "tcp_put_1m_4t_b32", "tcp_put_1m_1t_b32", kAtLeast, 0.95),
+      Rate("tcp_get_1m_4t_vs_raw", "tcp_get_1m_4t_b32", "raw_tcp_get_1m_4t"),
+      Rate("tcp_put_1m_4t_vs_raw", "tcp_put_1m_4t_b32", "raw_tcp_put_1m_4t"),
       {.name = "checksum_cost_tcp_1m",
        .of = "tcp_get_1m_1t_b32",
        .over = "tcp_get_1m_1t_b32_unverified",

@@ -16,11 +16,10 @@ namespace {
 constexpr size_t kSmallBytes = 64;  // of a request without payload, or an answer without one
 constexpr absl::Duration kWarmUp = absl::Milliseconds(20);
 
-// The buffers of the side that plays the pool, in turn.
-class PoolBuffers {
+// The buffers of one side, in turn.
+class Buffers {
  public:
-  PoolBuffers(size_t size, size_t many)
-      : size_(size), many_(many), bytes_(new std::byte[size * many]) {
+  Buffers(size_t size, size_t many) : size_(size), many_(many), bytes_(new std::byte[size * many]) {
     std::memset(bytes_.get(), 1, size * many);
   }
   std::byte* Next() { return bytes_.get() + (next_++ % many_) * size_; }
@@ -38,11 +37,13 @@ absl::StatusOr<LoopbackSocket> Connect(const RawSocketOptions& options) {
 }
 
 struct Stream {
-  Stream(LoopbackSocket connected, size_t size, size_t many)
-      : socket(std::move(connected)), pool(size, many), local(size) {}
+  Stream(LoopbackSocket connected, const RawSocketOptions& options)
+      : socket(std::move(connected)),
+        pool(options.size, std::max<size_t>(options.many / options.sockets, 1)),
+        local(options.size, std::max<size_t>(options.batch / options.sockets, 1)) {}
   LoopbackSocket socket;
-  PoolBuffers pool;
-  std::vector<std::byte> local;
+  Buffers pool;
+  Buffers local;
 };
 
 }  // namespace
@@ -51,8 +52,7 @@ absl::StatusOr<double> RawBulk(const RawSocketOptions& options, absl::Duration t
   std::vector<std::unique_ptr<Stream>> streams;
   for (size_t i = 0; i < options.sockets; ++i) {
     ASSIGN_OR_RETURN(LoopbackSocket socket, Connect(options));
-    streams.push_back(std::make_unique<Stream>(
-        std::move(socket), options.size, std::max<size_t>(options.many / options.sockets, 1)));
+    streams.push_back(std::make_unique<Stream>(std::move(socket), options));
   }
   std::atomic<uint64_t> received = 0;
   std::vector<std::thread> threads;
@@ -60,12 +60,12 @@ absl::StatusOr<double> RawBulk(const RawSocketOptions& options, absl::Duration t
   for (auto& stream : streams) {
     threads.emplace_back([&options, s = stream.get(), is_get] {
       const int socket = is_get ? s->socket.server() : s->socket.client();
-      while (SendAll(socket, is_get ? s->pool.Next() : s->local.data(), options.size)) {
+      while (SendAll(socket, is_get ? s->pool.Next() : s->local.Next(), options.size)) {
       }
     });
     threads.emplace_back([&options, &received, s = stream.get(), is_get] {
       const int socket = is_get ? s->socket.client() : s->socket.server();
-      while (ReceiveAll(socket, is_get ? s->local.data() : s->pool.Next(), options.size)) {
+      while (ReceiveAll(socket, is_get ? s->local.Next() : s->pool.Next(), options.size)) {
         received.fetch_add(options.size, std::memory_order_relaxed);
       }
     });
@@ -85,7 +85,7 @@ absl::StatusOr<LatencyHistogram> RawRequests(const RawSocketOptions& options, ab
   const bool is_get = options.direction == Direction::kGet;
   const size_t there = is_get ? kSmallBytes : options.size;
   const size_t back = is_get ? options.size : kSmallBytes;
-  PoolBuffers pool(options.size, options.many);
+  Buffers pool(options.size, options.many);
   std::thread server([&] {
     std::vector<std::byte> small(kSmallBytes);
     while (ReceiveAll(socket.server(), is_get ? small.data() : pool.Next(), there) &&

@@ -17,6 +17,7 @@ struct RawSocketOptions {
   Direction direction = Direction::kGet;
   size_t size = 0;     // bytes of one message
   size_t many = 1;     // buffers of the peer's side, as objects in the pool
+  size_t batch = 1;    // buffers of the other side, bulk only: as many as a batch has
   size_t sockets = 1;  // bulk only
   RawSocket socket = RawSocket::kTcp;
   std::string congestion_control = {};  // of TCP; empty: the system's

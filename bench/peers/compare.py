@@ -1,12 +1,13 @@
 """The same work on Moonpool, Mooncake and Redis, in turns.
 
-    compare.py BUILD_DIR [--against mooncake,redis] [--rounds 5] [--seconds 0.4]
+    compare.py BUILD_DIR [--path tcp|shm] [--against mooncake,redis] [--rounds 5] [--seconds 0.4]
                [--sizes 64K,1M] [--threads 1,4] [--json FILE]
 
 Each round measures every store once for each row, one after the other, so that what else the machine
-does hits all alike; what is compared are medians over the rounds. All run on this host over TCP on
-loopback, each in processes of its own, with memory enough for what is stored. bench/peers/README.md
-says how to read it.
+does hits all alike; what is compared are medians over the rounds. All run on this host, each in
+processes of its own, with memory enough for what is stored: over TCP on loopback, as if the pool were
+elsewhere, or as a pool of this host is reached (Redis has no such way). bench/peers/README.md says how
+to read it.
 """
 
 from __future__ import annotations
@@ -112,34 +113,46 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def start_moonpool(processes: Processes, build: pathlib.Path) -> Worker:
+def start_moonpool(processes: Processes, build: pathlib.Path, path: str) -> Worker:
     found = processes.start(
         "moonpool", [str(build / "bin/moonpool"), "dev", "--nodes", "1", "--dram", str(STORE_BYTES)],
         r"^ready: --master (\S+)")
-    return processes.worker("moonpool", "/usr/bin/python3", ["moonpool", found[1], "tcp"],
+    return processes.worker("moonpool", "/usr/bin/python3", ["moonpool", found[1], path],
                             PYTHONPATH=str(build / "python"))
 
 
-def start_mooncake(processes: Processes) -> Worker:
-    """As fast as its wheel can be set to: it keeps its connections."""
+def start_mooncake(processes: Processes, path: str) -> Worker:
+    """As fast as its wheel can be set to: it keeps its connections. The pool is a provider's that
+    is reached over TCP, or its daemon's, which has the client's buffers mapped."""
     python = str(PEERS / "mooncake/bin/python")
     settings = {"MC_TCP_ENABLE_CONNECTION_POOL": "1", "MC_LOG_LEVEL": "error"}
     if (PEERS / "lib").is_dir():
         settings["LD_LIBRARY_PATH"] = str(PEERS / "lib")
     port, http = free_port(), free_port()
-    program = next(PEERS.glob("mooncake/lib/python3*/site-packages/mooncake/mooncake_master"))
+    programs = next(PEERS.glob("mooncake/lib/python3*/site-packages/mooncake"))
     processes.start("mooncake-master",
-                    [str(program), f"--rpc_port={port}", f"--metrics_port={http}",
-                     "--rpc_address=127.0.0.1", "--metrics_host=127.0.0.1", "--logtostderr=true"],
+                    [str(programs / "mooncake_master"), f"--rpc_port={port}",
+                     f"--metrics_port={http}", "--rpc_address=127.0.0.1",
+                     "--metrics_host=127.0.0.1", "--logtostderr=true"],
                     r"service started", **settings)
     master = f"127.0.0.1:{port}"
+    if path == "shm":
+        daemon = free_port()
+        processes.start("mooncake-daemon",
+                        [str(programs / "mooncake_client"), "--host=127.0.0.1", f"--port={daemon}",
+                         f"--global_segment_size={STORE_BYTES}", "--local_buffer_size=64MB",
+                         f"--master_server_address={master}", "--metadata_server=P2PHANDSHAKE",
+                         "--protocol=tcp", "--threads=4", "--logtostderr=true"],
+                        r"Starting real client service", **settings)
+        return processes.worker("mooncake", python,
+                                ["mooncake", f"127.0.0.1:{daemon}", "shm"], **settings)
     processes.start(
         "mooncake-provider",
         [python, "-c", f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
                        f"from mooncake_side import provide\n"
                        f"provide({master!r}, '127.0.0.1', {STORE_BYTES})"],
         r"^ready", **settings)
-    return processes.worker("mooncake", python, ["mooncake", master], **settings)
+    return processes.worker("mooncake", python, ["mooncake", master, "tcp"], **settings)
 
 
 def start_redis(processes: Processes) -> Worker:
@@ -199,20 +212,24 @@ def _range(rates: list[float]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=pathlib.Path, nargs="?", default="build/release")
-    parser.add_argument("--against", default="mooncake,redis", help="[mooncake,redis]")
+    parser.add_argument("--path", choices=("tcp", "shm"), default="tcp",
+                        help="as a pool elsewhere is reached, or one of this host [tcp]")
+    parser.add_argument("--against", help="[mooncake,redis; mooncake with --path shm]")
     parser.add_argument("--rounds", type=int, default=5, help="[5]")
     parser.add_argument("--seconds", type=float, default=0.4, help="of each row and store [0.4]")
     parser.add_argument("--sizes", default=",".join(SIZES), help="[all]")
     parser.add_argument("--threads", default="1,4", help="[1,4]")
     parser.add_argument("--json", help="file for every figure")
     args = parser.parse_args()
-    peers = args.against.split(",")
+    peers = (args.against or ("mooncake,redis" if args.path == "tcp" else "mooncake")).split(",")
+    if args.path == "shm" and "redis" in peers:
+        parser.error("Redis is reached over TCP alone: --path shm compares with mooncake")
     with tempfile.TemporaryDirectory(prefix="moonpool-peers-") as folder:
         processes = Processes(folder)
         try:
-            workers = [start_moonpool(processes, args.build.resolve())]
+            workers = [start_moonpool(processes, args.build.resolve(), args.path)]
             if "mooncake" in peers:
-                workers.append(start_mooncake(processes))
+                workers.append(start_mooncake(processes, args.path))
             if "redis" in peers:
                 workers.append(start_redis(processes))
             cases = rows(args.sizes.split(","), [int(n) for n in args.threads.split(",")])
@@ -221,7 +238,8 @@ def main() -> int:
             processes.end()
     ratios = report(rates, peers)
     if args.json:
-        result = {"versions": {worker.name: worker.version for worker in workers},
+        result = {"path": args.path,
+                  "versions": {worker.name: worker.version for worker in workers},
                   "rates": rates, "ratios": ratios}
         pathlib.Path(args.json).write_text(json.dumps(result, indent=1), encoding="utf-8")
     return 0

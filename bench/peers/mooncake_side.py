@@ -1,30 +1,47 @@
-"""Mooncake's store over TCP, from its released wheel, with buffers registered as it wants them."""
+"""Mooncake's store from its released wheel, with buffers registered as it wants them."""
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 
 import numpy
 from mooncake.store import MooncakeDistributedStore
 
 LOCAL_BUFFER_BYTES = 512 << 20
+STAGING_BYTES = 16 << 20
 PACKAGE = "mooncake-transfer-engine-non-cuda"
 
 
 class Side:
     version = importlib.metadata.version(PACKAGE)
 
-    def __init__(self, master: str, host: str = "127.0.0.1") -> None:
-        """Lends no memory: what it stores lies with the provider (see compare.py)."""
+    def __init__(self, address: str, path: str = "tcp") -> None:
+        """Lends no memory: what it stores lies with the provider or the daemon (see compare.py).
+        `address`: with "tcp" the master's, with "shm" that of the daemon of this host."""
         self._store = MooncakeDistributedStore()
-        code = self._store.setup(host, "P2PHANDSHAKE", 0, LOCAL_BUFFER_BYTES, "tcp", "", master)
-        if code != 0:
-            raise RuntimeError(f"mooncake: setup returned {code}")
+        self._is_mapped = path == "shm"
+        if self._is_mapped:
+            _check("setup_dummy",
+                   self._store.setup_dummy(LOCAL_BUFFER_BYTES, STAGING_BYTES, address))
+        else:
+            _check("setup", self._store.setup("127.0.0.1", "P2PHANDSHAKE", 0, LOCAL_BUFFER_BYTES,
+                                              "tcp", "", address))
 
     def buffers(self, size: int, count: int) -> list[numpy.ndarray]:
-        block = numpy.ones((count, size), numpy.uint8)
+        block = self._shared(size, count) if self._is_mapped else numpy.ones((count, size),
+                                                                             numpy.uint8)
         _check("register_buffer", self._store.register_buffer(block.ctypes.data, block.nbytes))
         return list(block)
+
+    def _shared(self, size: int, count: int) -> numpy.ndarray:
+        """Memory that the daemon has mapped."""
+        address = self._store.alloc_from_mem_pool(size * count)
+        if not address:
+            raise RuntimeError("mooncake: alloc_from_mem_pool returned nothing")
+        flat = numpy.ctypeslib.as_array((ctypes.c_uint8 * (size * count)).from_address(address))
+        flat[:] = 1
+        return flat.reshape(count, size)
 
     def put(self, keys: list[str], values: list[numpy.ndarray]) -> None:
         if len(keys) == 1:

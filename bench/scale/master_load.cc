@@ -1,6 +1,7 @@
 #include "bench/scale/master_load.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -25,16 +26,26 @@ std::vector<std::string> KeysOf(uint64_t first, uint64_t count) {
   return keys;
 }
 
-// `work(first, count)` for each batch.
+// As the master's timer: what was put off goes out, and nobody is taken for lost.
+constexpr absl::Duration kTickInterval = absl::Milliseconds(1);
+constexpr absl::Duration kTimeOfCall = absl::Microseconds(200);
+
+}  // namespace
+
+// `work(first, count)` for each batch; time goes on meanwhile.
 template <typename Work>
-absl::Status InBatches(uint64_t first, uint64_t count, Work work) {
-  for (uint64_t at = 0; at < count; at += MasterLoad::kBatch) {
-    RETURN_IF_ERROR(work(first + at, std::min(MasterLoad::kBatch, count - at)));
+absl::Status MasterLoad::InBatches(uint64_t first, uint64_t count, Work work) {
+  absl::Duration since_tick;
+  for (uint64_t at = 0; at < count; at += kBatch) {
+    RETURN_IF_ERROR(work(first + at, std::min(kBatch, count - at)));
+    since_tick += kTimeOfCall;
+    if (since_tick < kTickInterval) continue;
+    Move(since_tick);
+    Tick();
+    since_tick = absl::ZeroDuration();
   }
   return absl::OkStatus();
 }
-
-}  // namespace
 
 MasterLoad::MasterLoad(uint64_t bytes_per_node)
     : bytes_per_node_(bytes_per_node), core_({}, Term{1}, Random(1)) {}
@@ -52,7 +63,7 @@ absl::StatusOr<std::unique_ptr<MasterLoad>> MasterLoad::Start(uint64_t objects, 
 }
 
 absl::Status MasterLoad::Register(Node& node) {
-  const absl::MutexLock lock(&mutex_);
+  const Turn turn(turns_);
   master::RegisterNodeCommand command{.name = node.name,
                                       .incarnation = Incarnation{++node.incarnation}};
   command.segments.push_back({SegmentId{0}, "dram", bytes_per_node_});
@@ -74,7 +85,7 @@ absl::StatusOr<std::vector<master::PutOutcome>> MasterLoad::StartPuts(uint64_t f
     if ((first + i) % kChain == 0) parent = {};
     puts.push_back({.key = keys[i], .size_bytes = kPayloadBytes, .parent = parent});
   }
-  const absl::MutexLock lock(&mutex_);
+  const Turn turn(turns_);
   auto outcomes = core_.StartPuts({.request_id = next_request_++, .puts = puts}, now_);
   ConfirmFrees();
   return outcomes;
@@ -89,7 +100,7 @@ absl::Status MasterLoad::PutBatch(uint64_t first, uint64_t count) {
     commit.generation = outcome.grant->generation;
     commit.handle = outcome.grant->handle;
   }
-  const absl::MutexLock lock(&mutex_);
+  const Turn turn(turns_);
   ASSIGN_OR_RETURN(const std::vector<master::CommitOutcome> committed,
                    core_.CommitPuts({}, commits, now_));
   for (const master::CommitOutcome& outcome : committed) RETURN_IF_ERROR(outcome.status);
@@ -108,7 +119,7 @@ absl::Status MasterLoad::Remove(uint64_t count) {
   return InBatches(first, count, [&](uint64_t at, uint64_t some) {
     const std::vector<std::string> keys = KeysOf(at, some);
     const std::vector<absl::string_view> views(keys.begin(), keys.end());
-    const absl::MutexLock lock(&mutex_);
+    const Turn turn(turns_);
     const auto outcomes = core_.Remove({}, views, now_);
     ConfirmFrees();
     return outcomes.status();
@@ -132,7 +143,7 @@ absl::Status MasterLoad::LetExpire(uint64_t count) {
 absl::Status MasterLoad::LoseNode(int index) {
   Node& node = nodes_[static_cast<size_t>(index)];
   {
-    const absl::MutexLock lock(&mutex_);
+    const Turn turn(turns_);
     core_.NodeDisconnected(node.id, node.session, now_);
   }
   Advance(master::CoreOptions().node_loss_timeout);
@@ -144,13 +155,13 @@ absl::StatusOr<absl::Duration> MasterLoad::LocateSome(Random& random) {
   for (uint64_t i = 0; i < kBatch; ++i) keys.push_back(KeyOf(random.Next() % next_put_));
   const std::vector<absl::string_view> views(keys.begin(), keys.end());
   const Stopwatch watch;
-  const absl::MutexLock lock(&mutex_);
+  const Turn turn(turns_);
   RETURN_IF_ERROR(core_.Locate({.keys = views}, now_).status());
   return watch.elapsed();
 }
 
 uint64_t MasterLoad::object_count() const {
-  const absl::MutexLock lock(&mutex_);
+  const Turn turn(turns_);
   return core_.GetStatus(now_).objects;
 }
 
@@ -160,17 +171,25 @@ void MasterLoad::ConfirmFrees() {
   }
 }
 
-// What is due then is done, a bounded amount at a time.
+void MasterLoad::Move(absl::Duration duration) {
+  const Turn turn(turns_);
+  now_ += duration;
+  for (const Node& node : nodes_) core_.Heartbeat(node.id, node.session, now_);
+}
+
+bool MasterLoad::Tick() {
+  const Turn turn(turns_);
+  const bool is_more = core_.Tick(now_);
+  ConfirmFrees();
+  return is_more;
+}
+
 void MasterLoad::Advance(absl::Duration duration) {
-  {
-    const absl::MutexLock lock(&mutex_);
-    now_ += duration;
-    for (const Node& node : nodes_) core_.Heartbeat(node.id, node.session, now_);
-  }
-  for (bool is_more = true; is_more;) {
-    const absl::MutexLock lock(&mutex_);
-    is_more = core_.Tick(now_);
-    ConfirmFrees();
+  Move(duration);
+  while (true) {
+    const Stopwatch watch;
+    if (!Tick()) return;
+    std::this_thread::sleep_for(absl::ToChronoNanoseconds(watch.elapsed()));
   }
 }
 

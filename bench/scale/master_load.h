@@ -13,15 +13,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "bench/scale/turns.h"
 #include "common/random.h"
 #include "master/core/core.h"
 
 namespace moonpool::bench {
 
 // Objects are numbered from 0 on; each has a key of 40 bytes, and the one before as its parent
-// within chains of 50. Each call to the core takes the lock, as in the master: LocateSome may run
+// within chains of 50. Calls to the core take their turns, as in the master: LocateSome may run
 // beside one of the other methods.
 class MasterLoad {
  public:
@@ -54,17 +54,24 @@ class MasterLoad {
   };
 
   explicit MasterLoad(uint64_t bytes_per_node);
-  absl::Status Register(Node& node) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Register(Node& node) ABSL_LOCKS_EXCLUDED(turns_);
   absl::StatusOr<std::vector<master::PutOutcome>> StartPuts(uint64_t first, uint64_t count);
   absl::Status PutBatch(uint64_t first, uint64_t count);
   // Nodes confirm what they were told to free.
-  void ConfirmFrees() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ConfirmFrees() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turns_);
+  template <typename Work>
+  absl::Status InBatches(uint64_t first, uint64_t count, Work work);
+  // Time goes on, and all nodes are there still.
+  void Move(absl::Duration duration);
+  // What is due then is done, a bounded amount; true: there is more.
+  bool Tick();
+  // Both, until nothing is due; with rests in between, as the master's timer.
   void Advance(absl::Duration duration);
 
   const uint64_t bytes_per_node_;
-  mutable absl::Mutex mutex_;
-  master::Core core_ ABSL_GUARDED_BY(mutex_);
-  absl::Time now_ ABSL_GUARDED_BY(mutex_) = absl::UnixEpoch();
+  mutable Turns turns_;
+  master::Core core_ ABSL_GUARDED_BY(turns_);
+  absl::Time now_ ABSL_GUARDED_BY(turns_) = absl::UnixEpoch();
   std::vector<Node> nodes_;
   std::atomic<uint64_t> next_put_ = 0;
   uint64_t next_removed_ = 0;

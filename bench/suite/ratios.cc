@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace moonpool::bench {
@@ -47,6 +49,21 @@ std::vector<FigureResult> Evaluate(const std::vector<Figure>& figures,
     evaluated.push_back(std::move(result));
   }
   return evaluated;
+}
+
+std::vector<Case> Select(std::vector<Case> cases, const std::vector<Figure>& figures,
+                         const std::vector<std::string>& texts) {
+  if (texts.empty()) return cases;
+  const auto is_named = [&texts](const std::string& name) {
+    return absl::c_any_of(
+        texts, [&name](const std::string& text) { return absl::StrContains(name, text); });
+  };
+  std::erase_if(cases, [&](const Case& one) {
+    return !is_named(one.name) && absl::c_none_of(figures, [&](const Figure& figure) {
+      return is_named(figure.name) && (figure.of == one.name || figure.over == one.name);
+    });
+  });
+  return cases;
 }
 
 std::string BoundText(const Figure& figure) {

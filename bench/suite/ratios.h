@@ -38,6 +38,11 @@ struct FigureResult {
 std::vector<FigureResult> Evaluate(const std::vector<Figure>& figures,
                                    const std::vector<CaseResult>& results);
 
+// The cases whose name contains one of `texts`, and those that figures with such a name need; all
+// when there are no texts.
+std::vector<Case> Select(std::vector<Case> cases, const std::vector<Figure>& figures,
+                         const std::vector<std::string>& texts);
+
 // {"ratios": {name: median}, "ratio_ranges": {name: [min, max]}, "ratio_bounds": {name: ">= 1"}}
 nlohmann::ordered_json ToJson(const std::vector<FigureResult>& figures);
 

@@ -1,6 +1,7 @@
 #include "bench/suite/ratios.h"
 #include "bench/suite/rounds.h"
 #include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace moonpool::bench {
@@ -28,6 +29,24 @@ TEST(Rounds, AnErrorNamesItsCase) {
          return absl::UnavailableError("gone");
        }}};
   EXPECT_EQ(RunRounds(cases, {}).status(), absl::UnavailableError("broken: gone"));
+}
+
+TEST(Ratios, SelectedCasesComeWithWhatTheyAreComparedWith) {
+  std::vector<Case> cases(3);
+  cases[0].name = "ours_1m";
+  cases[1].name = "limit";
+  cases[2].name = "other";
+  const std::vector<Figure> figures = {{.name = "ratio", .of = "ours_1m", .over = "limit"}};
+  const auto names = [&](const std::vector<std::string>& texts) {
+    std::vector<std::string> found;
+    for (const Case& one : Select(cases, figures, texts)) found.push_back(one.name);
+    return found;
+  };
+  EXPECT_THAT(names({}), testing::ElementsAre("ours_1m", "limit", "other"));
+  EXPECT_THAT(names({"ours"}), testing::ElementsAre("ours_1m"));
+  EXPECT_THAT(names({"rati", "oth"}), testing::ElementsAre("ours_1m", "limit", "other"));
+  EXPECT_THAT(names({"rati"}), testing::ElementsAre("ours_1m", "limit"));
+  EXPECT_THAT(names({"nothing"}), testing::IsEmpty());
 }
 
 TEST(Ratios, AreTakenRoundByRound) {

@@ -1,76 +1,49 @@
 #include "cli/control_bench/grpc_echo.h"
 
 #include <grpcpp/create_channel.h>
-#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/security/credentials.h>
-#include <grpcpp/security/server_credentials.h>
-#include <grpcpp/server_builder.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/grpc/status_convert.h"
+#include "common/status_macros.h"
+#include "common/unique_fd.h"
 
 namespace moonpool::cli {
 namespace {
 
 constexpr std::chrono::seconds kCallTimeout{10};
+constexpr absl::Duration kStartTimeout = absl::Seconds(20);
 
 grpc::ByteBuffer BufferOf(const std::string& bytes) {
   const grpc::Slice slice(bytes);
   return grpc::ByteBuffer(&slice, 1);
 }
 
-class EchoReactor final : public grpc::ServerGenericBidiReactor {
- public:
-  explicit EchoReactor(const grpc::ByteBuffer& answer) : answer_(answer) { StartRead(&request_); }
-  void OnReadDone(bool is_ok) override {
-    if (is_ok) {
-      StartWriteAndFinish(&answer_, grpc::WriteOptions(), grpc::Status::OK);
-    } else {
-      Finish(grpc::Status::OK);
-    }
-  }
-  void OnDone() override { delete this; }
-
- private:
-  const grpc::ByteBuffer answer_;
-  grpc::ByteBuffer request_;
-};
-
 }  // namespace
 
-class GrpcEchoServer::Service final : public grpc::CallbackGenericService {
- public:
-  explicit Service(const std::string& answer) : answer_(BufferOf(answer)) {}
-  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
-    return new EchoReactor(answer_);
+absl::StatusOr<std::unique_ptr<GrpcEchoServer>> GrpcEchoServer::Start(const std::string& answer) {
+  const UniqueFd file(memfd_create("echo", MFD_CLOEXEC));
+  if (!file.valid() ||
+      write(file.get(), answer.data(), answer.size()) != static_cast<ssize_t>(answer.size())) {
+    return absl::ErrnoToStatus(errno, "memory for the echo's answer");
   }
-
- private:
-  const grpc::ByteBuffer answer_;
-};
-
-GrpcEchoServer::GrpcEchoServer() = default;
-
-absl::StatusOr<std::unique_ptr<GrpcEchoServer>> GrpcEchoServer::Start(std::string answer) {
   std::unique_ptr<GrpcEchoServer> echo(new GrpcEchoServer());
-  echo->service_ = std::make_unique<Service>(answer);
-  int port = 0;
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterCallbackGenericService(echo->service_.get());
-  echo->server_ = builder.BuildAndStart();
-  if (echo->server_ == nullptr || port == 0) {
-    return absl::UnavailableError("the echo server did not start");
-  }
-  echo->address_ = absl::StrCat("127.0.0.1:", port);
+  ASSIGN_OR_RETURN(echo->process_,
+                   dev::ChildProcess::Start(
+                       {.name = "echo server",
+                        .program = "/proc/self/exe",
+                        .args = {kEchoCommand},
+                        .log_path = "",
+                        .input_path = absl::StrCat("/proc/", getpid(), "/fd/", file.get())}));
+  ASSIGN_OR_RETURN(const std::string line,
+                   echo->process_->WaitForLine(kEchoReadyPrefix, kStartTimeout, /*stop_fd=*/-1));
+  echo->address_ = line.substr(std::string(kEchoReadyPrefix).size());
   return echo;
-}
-
-GrpcEchoServer::~GrpcEchoServer() {
-  if (server_ != nullptr) server_->Shutdown();
 }
 
 std::shared_ptr<grpc::Channel> OwnChannel(const std::string& address) {

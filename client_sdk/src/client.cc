@@ -1,6 +1,7 @@
 #include "moonpool/client.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -70,6 +71,9 @@ absl::Status NotRun(bool is_stopping) {
                    {.hint = "raise ClientOptions::async_queue or wait for some to end"});
 }
 
+// The engine needs its processors, too.
+size_t DriverThreads() { return std::clamp(std::thread::hardware_concurrency() / 2, 1u, 4u); }
+
 }  // namespace
 
 struct Client::Rep {
@@ -116,6 +120,7 @@ Client::Rep::Rep(const ClientOptions& options)
           {.host_id = host_id, .client_id = client_id, .trusted_uids = options.trusted_uids},
           clock)),
       tcp(transport::NewTcpTransport({.streams = static_cast<size_t>(options.tcp_streams),
+                                      .driver_threads = DriverThreads(),
                                       .congestion_control = options.tcp_congestion_control,
                                       .client_id = client_id},
                                      clock)),

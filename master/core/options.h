@@ -83,7 +83,9 @@ struct CoreOptions {
 
   // Work bounds.
   uint32_t evictions_per_put = 1u << 14;    // per key of a batch
-  uint32_t work_per_tick = 4096;            // expiries, dropped replicas, repeated commands
+  // Expiries, dropped replicas, repeated commands: a few microseconds each when nothing of them is
+  // in a cache, and everybody else waits.
+  uint32_t work_per_tick = 64;
   uint32_t list_slots_per_call = 1u << 16;  // slots that one ListObjects looks at
   uint32_t snapshot_slots_per_call = 4096;  // and one StoredFrom
 };

@@ -1,41 +1,43 @@
 #include "master/service/event_service.h"
 
-#include <atomic>
+#include <grpcpp/support/async_stream.h>
+
 #include <memory>
 #include <utility>
 
-#include "common/check.h"
 #include "common/error.h"
 #include "common/rpc/grpc/status_convert.h"
 #include "common/status_macros.h"
+#include "master/service/stream_call.h"
 
 namespace moonpool::master {
 namespace {
 
-// One stream. On gRPC's threads and, when there is news, on the timer's; the lock of the handlers
-// serialises all. Owns itself. At most one write and one Finish are under way; Finish is never
-// decided while a write is, so nothing that was posted outlives the reactor.
-class WatchReactor final : public grpc::ServerWriteReactor<v1::EventBatch> {
+// One stream. On the thread of its queue and, when there is news, on the timer's; the lock of the
+// handlers serialises all. Owns itself. Finish is never decided while a write is under way, so
+// nothing that was posted outlives the call.
+class WatchCall final : public StreamCall {
  public:
-  WatchReactor(WatchService& service, grpc::CallbackServerContext& context)
-      : service_(service),
-        handlers_(service.handlers()),
-        context_(context),
-        started_at_(service.clock().Now()) {
-    handlers_.CallBegins();
+  WatchCall(WatchService& service, CallQueues::Queue& queue, grpc::ServerCompletionQueue& accepting)
+      : StreamCall(queue), service_(service), handlers_(service.handlers()) {
+    service.wire().RequestWatch(&context(), &request_, &stream_, &accepting, &accepting,
+                                ArrivalTag());
   }
 
-  void Start(const v1::WatchRequest& request) {
+ private:
+  void OnArrived() override {
+    service_.Serve(queue());  // the next one
+    handlers_.CallBegins();
+    started_at_ = service_.clock().Now();
     absl::Status status;
     handlers_.Run([&](Reigns& reigns, absl::Time now) {
-      status = Open(request, reigns, now);
+      status = Open(reigns, now);
       is_finishing_ = !status.ok();
       Advance(now);
     });
     if (!status.ok()) End(status);
   }
 
- private:
   void OnWriteDone(bool ok) override {
     handlers_.Run([&](Reigns&, absl::Time now) {
       is_writing_ = false;
@@ -43,7 +45,6 @@ class WatchReactor final : public grpc::ServerWriteReactor<v1::EventBatch> {
       watcher_->Sent(now);
       Advance(now);
     });
-    steps_.fetch_add(1, std::memory_order_release);
   }
 
   void OnCancel() override {
@@ -51,11 +52,9 @@ class WatchReactor final : public grpc::ServerWriteReactor<v1::EventBatch> {
       has_gone_ = true;
       Advance(now);  // a write under way fails first
     });
-    steps_.fetch_add(1, std::memory_order_release);
   }
 
   void OnDone() override {
-    MP_CHECK(steps_.load(std::memory_order_acquire) > 0, "a stream ended without a status");
     // Under the lock: it leaves the table.
     handlers_.Run([&](Reigns&, absl::Time) { watcher_.reset(); });
     SharedHandlers& handlers = handlers_;
@@ -64,11 +63,11 @@ class WatchReactor final : public grpc::ServerWriteReactor<v1::EventBatch> {
   }
 
   // Under the lock.
-  absl::Status Open(const v1::WatchRequest& request, Reigns& reigns, absl::Time now) {
+  absl::Status Open(Reigns& reigns, absl::Time now) {
     ASSIGN_OR_RETURN(const Reigns::Admission admission, reigns.Admit(now));
     reign_ = admission.reign;
     ASSIGN_OR_RETURN(watcher_, admission.handlers->Watch(
-                                   request, [this] { Advance(service_.clock().Now()); }, now));
+                                   request_, [this] { Advance(service_.clock().Now()); }, now));
     return absl::OkStatus();
   }
 
@@ -85,7 +84,7 @@ class WatchReactor final : public grpc::ServerWriteReactor<v1::EventBatch> {
     if (!handlers_.MayAnswer(reign_, now)) return;
     if (!watcher_->TakeMessage(now, &outgoing_)) return;
     is_writing_ = true;
-    handlers_.Post([this] { StartWrite(&outgoing_); });
+    handlers_.Post([this] { stream_.Write(outgoing_, WriteTag()); });
   }
 
   void FinishWith(const absl::Status& status) {
@@ -98,7 +97,7 @@ class WatchReactor final : public grpc::ServerWriteReactor<v1::EventBatch> {
     if (std::exchange(was_cut_, true)) return;
     is_cutting_ = true;
     handlers_.Post([this] {
-      context_.TryCancel();
+      context().TryCancel();
       handlers_.Run([this](Reigns&, absl::Time now) {
         is_cutting_ = false;
         Advance(now);
@@ -109,15 +108,14 @@ class WatchReactor final : public grpc::ServerWriteReactor<v1::EventBatch> {
   void End(const absl::Status& status) {
     if (ReasonOf(status) == ErrorReason::kNotLeader) handlers_.CountRefusal();
     service_.RecordEnd(status, started_at_);
-    grpc::Status end = ToGrpc(status);
-    steps_.fetch_add(1, std::memory_order_release);
-    Finish(std::move(end));  // the last use of *this
+    stream_.Finish(ToGrpc(status), FinishTag());  // the last use of *this
   }
 
   WatchService& service_;
   SharedHandlers& handlers_;
-  grpc::CallbackServerContext& context_;
-  const absl::Time started_at_;
+  grpc::ServerAsyncWriter<v1::EventBatch> stream_{&context()};
+  absl::Time started_at_;
+  v1::WatchRequest request_;
   v1::EventBatch outgoing_;  // the write's
 
   // Under the lock.
@@ -128,19 +126,13 @@ class WatchReactor final : public grpc::ServerWriteReactor<v1::EventBatch> {
   bool is_cutting_ = false;  // TryCancel is under way
   bool was_cut_ = false;
   bool is_finishing_ = false;
-
-  // gRPC calls OnDone after the other reactions and Finish; this says it once more for those who
-  // cannot see how (ThreadSanitizer).
-  std::atomic<int> steps_ = 0;
 };
 
 }  // namespace
 
-grpc::ServerWriteReactor<v1::EventBatch>* WatchService::Watch(grpc::CallbackServerContext* context,
-                                                              const v1::WatchRequest* request) {
-  auto* reactor = new WatchReactor(*this, *context);
-  reactor->Start(*request);
-  return reactor;
+void WatchService::Serve(CallQueues::Queue& queue) {
+  queue.Accept(
+      [&](grpc::ServerCompletionQueue& accepting) { new WatchCall(*this, queue, accepting); });
 }
 
 void WatchService::RecordEnd(const absl::Status& status, absl::Time started_at) {

@@ -37,18 +37,21 @@ class JumpingClock final : public Clock {
 
 class LastLookTest : public testing::Test {
  protected:
-  LastLookTest() : service_(ServiceContext{handlers_, clock_}, registry_) {
+  LastLookTest() : service_(ServiceContext{handlers_, clock_}, arenas_, registry_) {
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(&service_);
+    builder.RegisterService(service_.service());
+    queues_ = std::make_unique<CallQueues>(builder, 1);
     server_ = builder.BuildAndStart();
+    queues_->Start([this](CallQueues::Queue& queue) { service_.Serve(queue); });
     stub_ = v1::MasterService::NewStub(
         grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
   }
   ~LastLookTest() override {
     server_->Shutdown();
     server_->Wait();
+    queues_->Stop();
   }
 
   // Each reign has a core that knows of nothing.
@@ -86,7 +89,9 @@ class LastLookTest : public testing::Test {
   ServiceMetrics metrics_{registry_};
   MetaWriter writer_{clock_, log_.logger(), registry_};
   SharedHandlers handlers_{Mastership::kElected, HandlersOptions{}, clock_, metrics_, writer_};
+  ArenaPool arenas_;
   ClientService service_;
+  std::unique_ptr<CallQueues> queues_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::MasterService::Stub> stub_;
 };

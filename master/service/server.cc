@@ -4,7 +4,9 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 
+#include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,7 @@
 #include "common/error.h"
 #include "common/status_macros.h"
 #include "common/version.h"
+#include "master/service/call_queues.h"
 #include "master/service/client_service.h"
 #include "master/service/event_service.h"
 #include "master/service/meta_writer.h"
@@ -42,6 +45,12 @@ void SetLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
                              ToMs(options.keepalive_interval / 2));
 }
 
+// More than one pays only where there are processors for clients and nodes as well.
+size_t CallThreads(const ServerOptions& options) {
+  if (options.call_threads > 0) return options.call_threads;
+  return std::clamp<size_t>(std::thread::hardware_concurrency() / 4, 1, 4);
+}
+
 // gRPC writes several lines of its own for a port that is taken; our caller writes one.
 class QuietGrpcLog {
  public:
@@ -60,8 +69,8 @@ class MasterServer::Edge {
         metrics_(with.registry),
         writer_(with.clock, with.logger, with.registry),
         handlers_(mastership, options, with.clock, metrics_, writer_),
-        client_(ServiceContext{handlers_, with.clock}, with.registry),
-        operator_(ServiceContext{handlers_, with.clock}, with.registry),
+        client_(ServiceContext{handlers_, with.clock}, arenas_, with.registry),
+        operator_(ServiceContext{handlers_, with.clock}, arenas_, with.registry),
         watch_(ServiceContext{handlers_, with.clock}, with.registry),
         session_(handlers_, with.clock, with.registry, with.logger) {}
 
@@ -87,16 +96,19 @@ class MasterServer::Edge {
     SetLimits(options, builder);
     int port = 0;
     builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(&client_);
-    builder.RegisterService(&operator_);
-    builder.RegisterService(&watch_);
-    builder.RegisterService(&session_);
+    builder.RegisterService(client_.service());
+    builder.RegisterService(operator_.service());
+    builder.RegisterService(watch_.service());
+    builder.RegisterService(session_.service());
+    queues_ = std::make_unique<CallQueues>(builder, CallThreads(options));
     {
       const QuietGrpcLog quiet;
       server_ = builder.BuildAndStart();
     }
     if (server_ == nullptr || port == 0) {
+      const QuietGrpcLog quiet;  // it also says that queues go before their server
       server_ = nullptr;
+      queues_ = nullptr;
       return MakeError(
           absl::StatusCode::kUnavailable, ErrorReason::kUnspecified,
           absl::StrCat("cannot listen on ", options.listen),
@@ -104,6 +116,12 @@ class MasterServer::Edge {
                    "with --listen"});
     }
     handlers_.Start();
+    queues_->Start([this](CallQueues::Queue& queue) {
+      client_.Serve(queue);
+      operator_.Serve(queue);
+      watch_.Serve(queue);
+      session_.Serve(queue);
+    });
     return port;
   }
 
@@ -113,8 +131,9 @@ class MasterServer::Edge {
     handlers_.Run([](Reigns& reigns, absl::Time now) { reigns.Shutdown(now); });
     server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
     server_->Wait();
+    queues_->Stop();
     handlers_.Stop();
-    server_ = nullptr;
+    server_ = nullptr;  // what ends a call needs it
   }
 
   absl::StatusOr<std::vector<std::string>> ServingNodes() {
@@ -160,10 +179,12 @@ class MasterServer::Edge {
   MetaWriter writer_;
   SharedHandlers handlers_;
   std::unique_ptr<Candidacy> candidacy_;
+  ArenaPool arenas_;
   ClientService client_;
   OperatorService operator_;
   WatchService watch_;
   SessionService session_;
+  std::unique_ptr<CallQueues> queues_;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -37,6 +37,7 @@ namespace moonpool::master {
 struct ServerOptions {
   std::string listen = "127.0.0.1:7400";      // port 0: any free one
   uint64_t memory_bytes = uint64_t{1} << 30;  // of calls in flight
+  size_t call_threads = 0;                    // that serve unary calls; 0: a quarter of the CPUs
   int max_streams = 4096;                     // calls in flight per connection
   // A call of 16384 keys with parents fits, as does a large slice of an inventory.
   int max_message_bytes = 64 << 20;

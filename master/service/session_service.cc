@@ -1,6 +1,7 @@
 #include "master/service/session_service.h"
 
-#include <atomic>
+#include <grpcpp/support/async_stream.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,32 +12,35 @@
 #include "common/rpc/grpc/status_convert.h"
 #include "common/rpc/status_proto.h"
 #include "common/status_macros.h"
+#include "master/service/stream_call.h"
 
 namespace moonpool::master {
 namespace {
 
-// One stream. On gRPC's threads and, when others have messages for its node, on theirs; the lock
-// of the handlers serialises all. Owns itself. At most one read, one write and one Finish are under
-// way; Finish is never decided while a write is, so nothing that was posted outlives the reactor.
-class SessionReactor final : public grpc::ServerBidiReactor<v1::NodeMessage, v1::MasterMessage> {
+// One stream. On the thread of its queue and, when others have messages for its node, on theirs;
+// the lock of the handlers serialises all. Owns itself. Finish is never decided while a write is
+// under way, so nothing that was posted outlives the call.
+class SessionCall final : public StreamCall {
  public:
-  SessionReactor(SessionService& service, grpc::CallbackServerContext& context)
-      : service_(service),
-        handlers_(service.handlers()),
-        context_(context),
-        peer_(context.peer()),
-        started_at_(service.clock().Now()) {
-    handlers_.CallBegins();
+  SessionCall(SessionService& service, CallQueues::Queue& queue,
+              grpc::ServerCompletionQueue& accepting)
+      : StreamCall(queue), service_(service), handlers_(service.handlers()) {
+    service.wire().RequestSession(&context(), &stream_, &accepting, &accepting, ArrivalTag());
   }
 
-  void Start() {
+ private:
+  void OnArrived() override {
+    service_.Serve(queue());  // the next one
+    handlers_.CallBegins();
+    peer_ = context().peer();
+    started_at_ = service_.clock().Now();
     absl::Status status;
     handlers_.Run([&](Reigns& reigns, absl::Time now) {
       status = Open(reigns, now);
       is_finishing_ = !status.ok();
     });
     if (status.ok()) {
-      StartRead(&incoming_);
+      stream_.Read(&incoming_, ReadTag());
     } else if (ReasonOf(status) == ErrorReason::kNotLeader) {
       Refuse(status);
     } else {
@@ -44,7 +48,6 @@ class SessionReactor final : public grpc::ServerBidiReactor<v1::NodeMessage, v1:
     }
   }
 
- private:
   void OnReadDone(bool ok) override {
     bool reads_on = false;
     handlers_.Run([&](Reigns& reigns, absl::Time now) {
@@ -56,10 +59,9 @@ class SessionReactor final : public grpc::ServerBidiReactor<v1::NodeMessage, v1:
       Advance();
       reads_on = ok && !is_finishing_;
     });
-    // gRPC keeps the reactor until this reaction has returned, so another thread's Finish in
-    // between only makes the read fail.
-    if (reads_on) StartRead(&incoming_);
-    steps_.fetch_add(1, std::memory_order_release);
+    // The call is there until this reaction has returned, so another thread's Finish in between
+    // only makes the read fail.
+    if (reads_on) stream_.Read(&incoming_, ReadTag());
   }
 
   void OnWriteDone(bool ok) override {
@@ -68,7 +70,6 @@ class SessionReactor final : public grpc::ServerBidiReactor<v1::NodeMessage, v1:
       if (!ok) HandlersOf(reigns).CloseSession(*session_, now);
       Advance();
     });
-    steps_.fetch_add(1, std::memory_order_release);
   }
 
   void OnCancel() override {
@@ -77,11 +78,9 @@ class SessionReactor final : public grpc::ServerBidiReactor<v1::NodeMessage, v1:
       HandlersOf(reigns).CloseSession(*session_, now);
       Advance();
     });
-    steps_.fetch_add(1, std::memory_order_release);
   }
 
   void OnDone() override {
-    MP_CHECK(steps_.load(std::memory_order_acquire) > 0, "a stream ended without a status");
     handlers_.Run([&](Reigns& reigns, absl::Time now) {
       if (session_ == nullptr) return;
       HandlersOf(reigns).CloseSession(*session_, now);
@@ -136,7 +135,7 @@ class SessionReactor final : public grpc::ServerBidiReactor<v1::NodeMessage, v1:
     if (message.has_value()) {
       outgoing_ = *std::move(message);
       is_writing_ = true;
-      handlers_.Post([this] { StartWrite(&outgoing_); });
+      handlers_.Post([this] { stream_.Write(outgoing_, WriteTag()); });
       return;
     }
     if (!session_->is_finished()) return;
@@ -152,7 +151,7 @@ class SessionReactor final : public grpc::ServerBidiReactor<v1::NodeMessage, v1:
     if (was_cut_) return;
     was_cut_ = is_cutting_ = true;
     handlers_.Post([this] {
-      context_.TryCancel();
+      context().TryCancel();
       handlers_.Run([this](Reigns&, absl::Time) {
         is_cutting_ = false;
         Advance();
@@ -164,16 +163,12 @@ class SessionReactor final : public grpc::ServerBidiReactor<v1::NodeMessage, v1:
   void Refuse(const absl::Status& status) {
     RecordEnd(status);
     StatusToProto(status, outgoing_.mutable_refused()->mutable_status());
-    grpc::Status end = ToGrpc(status);
-    steps_.fetch_add(1, std::memory_order_release);
-    StartWriteAndFinish(&outgoing_, grpc::WriteOptions(), std::move(end));  // as in End
+    stream_.WriteAndFinish(outgoing_, grpc::WriteOptions(), ToGrpc(status), FinishTag());
   }
 
   void End(const absl::Status& status) {
     RecordEnd(status);
-    grpc::Status end = ToGrpc(status);
-    steps_.fetch_add(1, std::memory_order_release);
-    Finish(std::move(end));  // the last use of *this
+    stream_.Finish(ToGrpc(status), FinishTag());  // the last use of *this
   }
 
   void RecordEnd(const absl::Status& status) {
@@ -183,9 +178,9 @@ class SessionReactor final : public grpc::ServerBidiReactor<v1::NodeMessage, v1:
 
   SessionService& service_;
   SharedHandlers& handlers_;
-  grpc::CallbackServerContext& context_;
-  const std::string peer_;
-  const absl::Time started_at_;
+  grpc::ServerAsyncReaderWriter<v1::MasterMessage, v1::NodeMessage> stream_{&context()};
+  std::string peer_;
+  absl::Time started_at_;
   v1::NodeMessage incoming_;    // the read's
   v1::MasterMessage outgoing_;  // the write's
 
@@ -196,10 +191,6 @@ class SessionReactor final : public grpc::ServerBidiReactor<v1::NodeMessage, v1:
   bool is_cutting_ = false;  // TryCancel is under way
   bool was_cut_ = false;
   bool is_finishing_ = false;
-
-  // gRPC calls OnDone after the other reactions and Finish; this says it once more for those who
-  // cannot see how (ThreadSanitizer).
-  std::atomic<int> steps_ = 0;
 };
 
 }  // namespace
@@ -212,11 +203,9 @@ SessionService::SessionService(SharedHandlers& handlers, const Clock& clock,
       logger_(logger),
       limiter_(clock, absl::Seconds(1), /*burst=*/100) {}
 
-grpc::ServerBidiReactor<v1::NodeMessage, v1::MasterMessage>* SessionService::Session(
-    grpc::CallbackServerContext* context) {
-  auto* reactor = new SessionReactor(*this, *context);
-  reactor->Start();
-  return reactor;
+void SessionService::Serve(CallQueues::Queue& queue) {
+  queue.Accept(
+      [&](grpc::ServerCompletionQueue& accepting) { new SessionCall(*this, queue, accepting); });
 }
 
 void SessionService::LogRegistered(absl::string_view name, NodeId node, absl::string_view peer) {

@@ -1,26 +1,29 @@
-// MembershipService on the wire: one reactor for each node's stream.
+// MembershipService on the wire: one call for each node's stream.
 #pragma once
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/log_limiter.h"
 #include "common/metrics/metrics.h"
+#include "master/service/call_queues.h"
 #include "master/service/metrics.h"
 #include "master/service/shared_handlers.h"
 #include "moonpool/v1/membership.grpc.pb.h"
 
 namespace moonpool::master {
 
-class SessionService final : public v1::MembershipService::CallbackService {
+class SessionService {
  public:
   // All borrowed.
   SessionService(SharedHandlers& handlers, const Clock& clock, metrics::Registry& registry,
                  const Logger& logger);
 
-  grpc::ServerBidiReactor<v1::NodeMessage, v1::MasterMessage>* Session(
-      grpc::CallbackServerContext* context) override;
+  grpc::Service* service() { return &wire_; }
+  // Takes streams from that queue until it is closed.
+  void Serve(CallQueues::Queue& queue);
 
-  // What the reactors share.
+  // What the calls share.
+  v1::MembershipService::AsyncService& wire() { return wire_; }
   SharedHandlers& handlers() { return handlers_; }
   void LogRegistered(absl::string_view name, NodeId node, absl::string_view peer);
   void LogQuarantined(absl::string_view name, uint64_t records);
@@ -29,6 +32,7 @@ class SessionService final : public v1::MembershipService::CallbackService {
   const Clock& clock() const { return clock_; }
 
  private:
+  v1::MembershipService::AsyncService wire_;
   SharedHandlers& handlers_;
   const Clock& clock_;
   RpcMetrics metrics_;

@@ -10,8 +10,9 @@
 namespace moonpool::master {
 namespace {
 
-// Between two ticks the others get the lock, whatever there is to do.
-constexpr absl::Duration kShortestRest = absl::Milliseconds(1);
+// Between two ticks the others get the lock for as long as the first one had it, whatever there is
+// to do.
+constexpr absl::Duration kShortestRest = absl::Microseconds(100);
 constexpr absl::Duration kPublishInterval = absl::Milliseconds(250);
 
 }  // namespace
@@ -130,8 +131,10 @@ void SharedHandlers::Stop() {
 void SharedHandlers::RunTimer() {
   absl::Time publish_at = absl::InfinitePast();
   while (true) {
+    absl::Duration worked;
     Run([&](Reigns& reigns, absl::Time now) {
       reigns.Tick(now);
+      worked = clock_.Now() - now;
       if (now < publish_at) return;
       publish_at = now + kPublishInterval;
       metrics_.Publish(reigns, leadership_, now);
@@ -140,8 +143,7 @@ void SharedHandlers::RunTimer() {
     if (is_stopping_) return;
     // A master that serves nobody has its metrics to look after.
     timer_due_ = std::min(reigns_.NextWakeup(), publish_at);
-    const absl::Duration rest = std::max(timer_due_ - clock_.Now(), kShortestRest);
-    timer_wakes_.WaitFor(&mutex_, rest);
+    timer_wakes_.WaitFor(&mutex_, std::max({timer_due_ - clock_.Now(), worked, kShortestRest}));
     timer_due_ = absl::InfinitePast();
     if (is_stopping_) return;
   }

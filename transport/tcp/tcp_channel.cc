@@ -1,5 +1,6 @@
 #include "transport/tcp/tcp_channel.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,23 +36,27 @@ absl::StatusOr<std::unique_ptr<ClientStream>> OpenTcpStream(const SocketAddress&
 }
 
 TcpChannel::TcpChannel(std::string peer_name, const SocketAddress& address, Incarnation incarnation,
-                       const TcpClientOptions& options, std::unique_ptr<ClientStream> first)
+                       const TcpClientOptions& options, StreamDrivers& drivers,
+                       std::unique_ptr<ClientStream> first)
     : peer_name_(std::move(peer_name)),
       address_(address),
       incarnation_(incarnation),
-      options_(options) {
-  streams_.push_back(std::move(first));
+      options_(options),
+      drivers_(drivers) {
+  lanes_.push_back({.stream = std::move(first)});
 }
 
 std::optional<absl::Status> TcpChannel::connected() const {
-  const ClientStream& first = *streams_.front();
+  const ClientStream& first = *lanes_.front().stream;
   if (first.is_ready()) return absl::OkStatus();
   if (first.failure().ok()) return std::nullopt;
   return Annotate(first.failure(), absl::StrCat("connect to ", peer_name_));
 }
 
 absl::Status TcpChannel::failure() const {
-  for (const auto& stream : streams_) RETURN_IF_ERROR(stream->failure());
+  for (const Lane& lane : lanes_) {
+    if (!lane.loan.has_value()) RETURN_IF_ERROR(lane.stream->failure());
+  }
   return absl::OkStatus();
 }
 
@@ -59,16 +64,17 @@ absl::Status TcpChannel::failure() const {
 // loaded and there may be more.
 absl::StatusOr<ClientStream*> TcpChannel::ChooseStream() {
   ClientStream* best = nullptr;
-  for (const auto& stream : streams_) {
-    if (best == nullptr ||
-        stream->outstanding_bytes() / kSpreadBytes < best->outstanding_bytes() / kSpreadBytes) {
-      best = stream.get();
+  for (const Lane& lane : lanes_) {
+    if (lane.loan.has_value()) continue;
+    if (best == nullptr || lane.stream->outstanding_bytes() / kSpreadBytes <
+                               best->outstanding_bytes() / kSpreadBytes) {
+      best = lane.stream.get();
     }
   }
-  if (best->outstanding_bytes() < kSpreadBytes || streams_.size() >= options_.streams) return best;
+  if (best->outstanding_bytes() < kSpreadBytes || lanes_.size() >= options_.streams) return best;
   ASSIGN_OR_RETURN(auto stream, OpenTcpStream(address_, incarnation_, options_));
-  streams_.push_back(std::move(stream));
-  return streams_.back().get();
+  lanes_.push_back({.stream = std::move(stream)});
+  return lanes_.back().stream.get();
 }
 
 template <typename Op>
@@ -79,29 +85,65 @@ absl::Status TcpChannel::SubmitOp(Op* op) {
   return stream->Add(op);
 }
 
+// All streams that are worth a thread, but one: so the first is never lent.
+void TcpChannel::LendSome() {
+  bool has_own = false;
+  for (Lane& lane : lanes_) {
+    if (lane.loan.has_value()) continue;
+    if (lane.stream->outstanding_bytes() < std::max<uint64_t>(options_.lent_bytes_min, 1)) continue;
+    if (!has_own) {
+      has_own = true;
+      continue;
+    }
+    lane.lent_ops = lane.stream->outstanding();
+    std::optional<StreamDrivers::Loan> loan = drivers_.Lend(*lane.stream);
+    if (!loan.has_value()) return;
+    lane.loan.emplace(*std::move(loan));
+  }
+}
+
 bool TcpChannel::Progress() {
+  if (lanes_.size() > 1) LendSome();
   bool progressed = false;
-  for (const auto& stream : streams_) progressed |= stream->Progress();
+  for (Lane& lane : lanes_) {
+    if (!lane.loan.has_value()) {
+      progressed |= lane.stream->Progress();
+      continue;
+    }
+    progressed |= lane.loan->TakeMoved();
+    if (lane.loan->is_over()) lane.loan.reset();
+  }
   return progressed;
 }
 
 size_t TcpChannel::outstanding() const {
   size_t count = 0;
-  for (const auto& stream : streams_) count += stream->outstanding();
+  for (const Lane& lane : lanes_) {
+    count += lane.loan.has_value() ? lane.lent_ops : lane.stream->outstanding();
+  }
   return count;
 }
 
 void TcpChannel::AppendWaits(std::vector<pollfd>* waits) const {
-  for (const auto& stream : streams_) stream->AppendWaits(waits);
+  for (const Lane& lane : lanes_) {
+    if (lane.loan.has_value()) {
+      waits->push_back({lane.loan->fd(), POLLIN, 0});
+    } else {
+      lane.stream->AppendWaits(waits);
+    }
+  }
 }
 
 void TcpChannel::Abandon(const absl::Status& status) {
-  for (const auto& stream : streams_) stream->Fail(status);
+  for (Lane& lane : lanes_) {
+    lane.loan.reset();
+    lane.stream->Fail(status);
+  }
 }
 
 bool TcpChannel::healthy() const {
-  for (const auto& stream : streams_) {
-    if (!stream->IsHealthy()) return false;
+  for (const Lane& lane : lanes_) {
+    if (!lane.loan.has_value() && !lane.stream->IsHealthy()) return false;
   }
   return true;
 }

@@ -16,7 +16,7 @@ namespace {
 class TcpTransport final : public Transport {
  public:
   TcpTransport(TcpClientOptions options, const Clock& clock)
-      : options_(std::move(options)), clock_(clock) {}
+      : options_(std::move(options)), clock_(clock), drivers_(options_.driver_threads) {}
 
   absl::string_view name() const override { return "tcp"; }
   bool Reaches(const PeerAddress& peer) const override { return !peer.tcp_address.empty(); }
@@ -52,7 +52,7 @@ class TcpTransport final : public Transport {
     ASSIGN_OR_RETURN(auto stream, OpenTcpStream(*address, peer.incarnation, options_));
     if (awaits_handshake) RETURN_IF_ERROR(AwaitReady(*stream, deadline, clock_));
     return std::make_unique<TcpChannel>(NameOf(peer), *address, peer.incarnation, options_,
-                                        std::move(stream));
+                                        drivers_, std::move(stream));
   }
 
   static std::string NameOf(const PeerAddress& peer) {
@@ -61,6 +61,7 @@ class TcpTransport final : public Transport {
 
   const TcpClientOptions options_;
   const Clock& clock_;
+  StreamDrivers drivers_;
 };
 
 }  // namespace

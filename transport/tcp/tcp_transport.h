@@ -1,4 +1,5 @@
-// The client's side over TCP: several streams per channel, driven by the caller.
+// The client's side over TCP: several streams per channel, driven by the caller (and, of large
+// batches, by threads of the transport's own, where it may have some).
 //
 //   auto tcp = NewTcpTransport({}, clock);
 //   ASSIGN_OR_RETURN(auto channel, tcp->Connect(peer, context));
@@ -22,6 +23,10 @@ struct TcpClientOptions {
   // Streams of one channel. The first is connected at once, the others when a batch is large
   // enough to gain from them (the ones before have more than 256 KiB outstanding).
   size_t streams = 2;
+  // Threads of the transport that drive streams of large batches beside those who use channels.
+  size_t driver_threads = 0;
+  // A stream with less outstanding is done before another thread has woken up and helped.
+  uint64_t lent_bytes_min = 2u << 20;
   absl::Duration connect_timeout = absl::Milliseconds(800);
   // Per stream; Submit answers RESOURCE_EXHAUSTED beyond. One op larger than the bytes is taken
   // when nothing else is outstanding.
@@ -39,8 +44,8 @@ struct TcpClientOptions {
   uint64_t client_id = 0;
 };
 
-// Borrows clock. Host names in PeerAddress::tcp_address are resolved on a helper thread within the
-// deadline; numeric addresses cost none.
+// Lives longer than its channels. Borrows clock. Host names in PeerAddress::tcp_address are
+// resolved on a helper thread within the deadline; numeric addresses cost none.
 std::unique_ptr<Transport> NewTcpTransport(TcpClientOptions options, const Clock& clock);
 
 }  // namespace moonpool::transport

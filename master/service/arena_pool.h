@@ -4,7 +4,6 @@
 #pragma once
 
 #include <google/protobuf/arena.h>
-#include <grpcpp/support/message_allocator.h>
 
 #include <cstddef>
 #include <memory>
@@ -79,34 +78,5 @@ inline void ArenaPool::GiveBack(std::unique_ptr<Lease> lease) {
   absl::MutexLock lock(&mutex_);
   if (idle_.size() < kIdleMax) idle_.push_back(std::move(lease));
 }
-
-// What gRPC asks for the messages of one method. Lives as long as the service.
-template <typename Request, typename Response>
-class ArenaMessages final : public grpc::MessageAllocator<Request, Response> {
- public:
-  explicit ArenaMessages(ArenaPool& pool) : pool_(pool) {}
-
-  grpc::MessageHolder<Request, Response>* AllocateMessages() override {
-    return new Holder(pool_.Take());
-  }
-
- private:
-  class Holder final : public grpc::MessageHolder<Request, Response> {
-   public:
-    explicit Holder(std::unique_ptr<ArenaPool::Lease> lease) : lease_(std::move(lease)) {
-      this->set_request(google::protobuf::Arena::CreateMessage<Request>(&lease_->arena()));
-      this->set_response(google::protobuf::Arena::CreateMessage<Response>(&lease_->arena()));
-    }
-    void Release() override {
-      ArenaPool::Lease::End(std::move(lease_));
-      delete this;
-    }
-
-   private:
-    std::unique_ptr<ArenaPool::Lease> lease_;
-  };
-
-  ArenaPool& pool_;
-};
 
 }  // namespace moonpool::master
