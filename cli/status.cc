@@ -53,6 +53,7 @@ Json ToJson(const v1::GetStatusResponse& status, const std::string& master) {
           {"used_bytes", status.used_bytes()},
           {"capacity_bytes", status.capacity_bytes()},
           {"open_grants", status.open_grants()},
+          {"spare_grants", status.spare_grants()},
           {"live_leases", status.live_leases()},
           {"leased_bytes", status.leased_bytes()},
           {"eviction_policy", status.eviction_policy()},

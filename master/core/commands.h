@@ -278,7 +278,8 @@ struct StatusResult {
   uint64_t capacity_bytes = 0;
   uint64_t granted_bytes = 0;
   uint64_t condemned_bytes = 0;
-  uint64_t open_grants = 0;
+  uint64_t open_grants = 0;   // of keys
+  uint64_t spare_grants = 0;  // that are out, beside those
   uint64_t live_leases = 0;
   uint64_t leased_bytes = 0;
   uint64_t tombstones = 0;

@@ -36,6 +36,8 @@ class Spare : public testing::Test {
 TEST_F(Spare, ItsCommitStoresTheKeyThatItNames) {
   const Grant spare = pool_.Spare(kBlockPayload);
   ASSERT_THAT(spare.replicas, SizeIs(1));
+  EXPECT_EQ(pool_.core.GetStatus(pool_.now).spare_grants, 1u);
+  EXPECT_EQ(pool_.core.GetStatus(pool_.now).open_grants, 0u);
   EXPECT_EQ(used_bytes(), kBlock);
   EXPECT_THAT(pool_.Exists("k").code(), absl::StatusCode::kNotFound);
 
@@ -175,7 +177,7 @@ TEST_F(Spare, ItsDeadlineEndsItAndALateReportIsRefused) {
   EXPECT_LE(spare.remaining, absl::Seconds(5));
   pool_.Advance(spare.remaining);
   EXPECT_EQ(used_bytes(), 0u);
-  EXPECT_EQ(pool_.core.GetStatus(pool_.now).open_grants, 0u);
+  EXPECT_EQ(pool_.core.GetStatus(pool_.now).spare_grants, 0u);
   EXPECT_THAT(pool_.CommitAs("k", spare).status, Fails(kAborted, ErrorReason::kGrantAborted));
   pool_.Report(node_, CoreFixture::Sealed("k", kBlockPayload, spare, node_.id));
   EXPECT_THAT(pool_.Exists("k").code(), absl::StatusCode::kNotFound);

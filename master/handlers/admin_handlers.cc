@@ -44,6 +44,7 @@ void WriteStatus(const StatusResult& status, v1::GetStatusResponse& out) {
   out.set_used_bytes(status.used_bytes);
   out.set_capacity_bytes(status.capacity_bytes);
   out.set_open_grants(status.open_grants);
+  out.set_spare_grants(status.spare_grants);
   out.set_live_leases(status.live_leases);
   out.set_leased_bytes(status.leased_bytes);
   out.set_eviction_policy(status.eviction_policy);
