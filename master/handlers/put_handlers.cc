@@ -1,4 +1,4 @@
-// StartPuts, CommitPuts, AbortPuts.
+// StartPuts.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -25,13 +25,9 @@ void WriteOutcome(const PutOutcome& outcome, absl::Duration elapsed, PlaceWriter
   if (outcome.existing_generation.value != 0) {
     out->set_existing_generation(outcome.existing_generation.value);
   }
-  if (!outcome.grant.has_value()) return;
-  v1::Grant* grant = out->mutable_grant();
-  grant->set_generation(outcome.grant->generation.value);
-  grant->set_handle(outcome.grant->handle);
-  places.Write(outcome.grant->replicas, grant->mutable_replicas());
-  // The client counts from when it sent the request.
-  grant->set_deadline_ms(ToWireMs(outcome.grant->remaining + elapsed));
+  if (outcome.grant.has_value()) {
+    places.Write(*outcome.grant, elapsed, out->mutable_grant());
+  }
 }
 
 // `elapsed`: since the request came. When it fails, `response` is as it was.
@@ -158,31 +154,6 @@ absl::Status CheckStartPuts(const v1::StartPutsRequest& request) {
   return absl::OkStatus();
 }
 
-absl::Status CheckFailedReplicas(const v1::CommitPutsRequest& request) {
-  for (const v1::CommitPut& put : request.puts()) {
-    if (put.failed_replicas_size() > static_cast<int>(kMaxReplicas)) {
-      return BadArgument("failed_replicas names more replicas than there can be");
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckPinned(const v1::AbortPutsRequest& request) {
-  for (const v1::AbortPut& put : request.puts()) {
-    if (put.pinned_size() > static_cast<int>(kMaxReplicas * kMaxPartsPerReplica)) {
-      return BadArgument("pinned names more parts than there can be");
-    }
-  }
-  return absl::OkStatus();
-}
-
-template <typename Response>
-void WriteStatuses(const std::vector<absl::Status>& statuses, Response& response) {
-  for (const absl::Status& status : statuses) {
-    StatusToProto(status, response.add_results());
-  }
-}
-
 }  // namespace
 
 bool Handlers::HasToQueue(const v1::StartPutsRequest& request, absl::Time now) {
@@ -248,53 +219,6 @@ CallId Handlers::StartPuts(const v1::StartPutsRequest& request, absl::Time now,
   }
   Settle(now);
   return call;
-}
-
-void Handlers::CommitPuts(const v1::CommitPutsRequest& request, absl::Time now,
-                          Done<v1::CommitPutsResponse> done) {
-  absl::Status status = Admit(request.header(), request.puts_size());
-  if (status.ok()) status = CheckFailedReplicas(request);
-  if (!status.ok()) return std::move(done)(std::move(status));
-
-  const WireCaller caller(request.header());
-  std::vector<CommitPut> puts(static_cast<size_t>(request.puts_size()));
-  for (size_t i = 0; i < puts.size(); ++i) {
-    const v1::CommitPut& put = request.puts(static_cast<int>(i));
-    puts[i].generation = Generation{put.generation()};
-    puts[i].handle = put.handle();
-    puts[i].failed_replicas.assign(put.failed_replicas().begin(), put.failed_replicas().end());
-  }
-  const absl::StatusOr<std::vector<absl::Status>> results = core_.CommitPuts(*caller, puts, now);
-  v1::CommitPutsResponse& response = done.response();
-  if (results.ok()) {
-    SetHeader(core_.term(), response.mutable_header());
-    WriteStatuses(*results, response);
-  }
-  std::move(done)(results.status());
-  Settle(now);
-}
-
-void Handlers::AbortPuts(const v1::AbortPutsRequest& request, absl::Time now,
-                         Done<v1::AbortPutsResponse> done) {
-  absl::Status status = Admit(request.header(), request.puts_size());
-  if (status.ok()) status = CheckPinned(request);
-  if (!status.ok()) return std::move(done)(std::move(status));
-
-  const WireCaller caller(request.header());
-  std::vector<AbortPut> puts;
-  puts.reserve(static_cast<size_t>(request.puts_size()));
-  for (const v1::AbortPut& put : request.puts()) {
-    puts.push_back({.generation = Generation{put.generation()}, .handle = put.handle()});
-    for (const v1::Part& part : put.pinned()) puts.back().pinned.push_back(FromProto(part));
-  }
-  const absl::StatusOr<std::vector<absl::Status>> results = core_.AbortPuts(*caller, puts, now);
-  v1::AbortPutsResponse& response = done.response();
-  if (results.ok()) {
-    SetHeader(core_.term(), response.mutable_header());
-    WriteStatuses(*results, response);
-  }
-  std::move(done)(results.status());
-  Settle(now);
 }
 
 }  // namespace moonpool::master

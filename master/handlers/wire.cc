@@ -116,6 +116,14 @@ void PlaceWriter::Write(const Location& location, absl::Duration elapsed, v1::Lo
   if (location.lease > absl::ZeroDuration()) out->set_lease_ms(ToWireMs(location.lease + elapsed));
 }
 
+void PlaceWriter::Write(const Grant& grant, absl::Duration elapsed, v1::Grant* out) {
+  out->set_generation(grant.generation.value);
+  out->set_handle(grant.handle);
+  Write(grant.replicas, out->mutable_replicas());
+  // The client counts from when it sent the request.
+  out->set_deadline_ms(ToWireMs(grant.remaining + elapsed));
+}
+
 void PlaceWriter::WriteNodes(google::protobuf::RepeatedPtrField<v1::NodeAddress>* out) const {
   for (const NodeId node : nodes_) {
     const std::optional<NodeAddress> address = core_.AddressOf(node);

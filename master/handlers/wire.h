@@ -66,6 +66,7 @@ class PlaceWriter {
   void Write(const Replicas& replicas, google::protobuf::RepeatedPtrField<v1::Replica>* out);
   // `elapsed`: since the request came. Leases go from there on the wire.
   void Write(const Location& location, absl::Duration elapsed, v1::Location* out);
+  void Write(const Grant& grant, absl::Duration elapsed, v1::Grant* out);
   void WriteNodes(google::protobuf::RepeatedPtrField<v1::NodeAddress>* out) const;
 
  private:

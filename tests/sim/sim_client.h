@@ -72,7 +72,16 @@ class SimClient {
   void ReportTime(const char* call, const Deadline& deadline);
   void ReportOn(const std::string& key, const std::string& violation);
 
+  struct Value {
+    std::string key;
+    std::string parent;
+    size_t size = 0;
+  };
   void Put();
+  // What is missing of some chains, one block after the other, all of a size: so the master grants
+  // ahead of them.
+  void PutBlocks();
+  void Put(const std::vector<Value>& values, PutOptions options);
   void Get(const std::vector<std::string>& keys);
   void MatchAndGet();
   void Remove();
