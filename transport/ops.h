@@ -36,7 +36,7 @@ struct SealRecord {
 PartHeader HeaderOf(const SealRecord& record);
 
 // Reads a sealed part into the caller's buffers. Submitted by pointer; the op, its spans and the
-// buffers stay where they are until the op is done.
+// buffers stay where they are until the op is done. No two outstanding reads share a buffer.
 struct ReadOp {
   // In.
   Generation generation;

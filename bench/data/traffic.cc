@@ -19,6 +19,7 @@ namespace moonpool::bench {
 namespace {
 
 constexpr size_t kFillBatch = 64;
+constexpr size_t kLearnBytes = 64 << 20;
 
 // What one thread did.
 struct Lane {
@@ -161,11 +162,12 @@ absl::StatusOr<StoredObjects> StoreObjects(Client& client, const std::string& pr
 }
 
 absl::Status Learn(Client& client, const StoredObjects& objects) {
-  Buffers buffer(objects.size, 1);
+  const size_t at_a_time = std::clamp<size_t>(kLearnBytes / objects.size, 1, kFillBatch);
+  Buffers buffers(objects.size, at_a_time);
   std::vector<GetItem> items;
   for (const std::string& key : objects.keys) {
-    items.push_back({.key = key, .into = {buffer.at(0)}});
-    if (items.size() < kFillBatch && &key != &objects.keys.back()) continue;
+    items.push_back({.key = key, .into = {buffers.at(items.size())}});
+    if (items.size() < at_a_time && &key != &objects.keys.back()) continue;
     RETURN_IF_ERROR(GetOnce(client, items));
     items.clear();
   }

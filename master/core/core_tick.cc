@@ -23,7 +23,6 @@ constexpr Chore kChores[] = {
     [](CoreState& s, absl::Time now, uint32_t* work) { s.keeper.EndLate(now, work); },
     [](CoreState& s, absl::Time now, uint32_t* work) { s.keeper.Cool(now, work); },
     [](CoreState& s, absl::Time now, uint32_t* work) { s.keeper.WalkDrains(now, work); },
-    [](CoreState& s, absl::Time now, uint32_t* work) { s.keeper.Serve(now, work); },
 };
 
 }  // namespace
@@ -55,7 +54,9 @@ bool CoreState::DoChores(absl::Time now) {
   // Behind the one that has used the slice up: one of which there is no end, such as leases that
   // run out as fast as they are looked at, would keep all others waiting.
   next_chore = work == 0 ? chore : 0;
-  return work == 0;
+  uint32_t copy_work = options.copy_work_per_tick;
+  keeper.Serve(now, &copy_work);
+  return work == 0 || copy_work == 0;
 }
 
 void CoreState::ExpireLeases(absl::Time now, uint32_t* work) {

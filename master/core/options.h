@@ -82,6 +82,9 @@ struct CoreOptions {
   // Expiries, dropped replicas, repeated commands: a few microseconds each when nothing of them is
   // in a cache, and everybody else waits.
   uint32_t work_per_tick = 64;
+  // Of the looking for copies to make and for room for them: an object is done with in one slice,
+  // or others come in between and what it had found is looked for again.
+  uint32_t copy_work_per_tick = 256;
   uint32_t list_slots_per_call = 1u << 16;  // slots that one ListObjects looks at
   uint32_t snapshot_slots_per_call = 4096;  // and one StoredFrom
 };

@@ -44,7 +44,7 @@ TEST(Slices, ReplicasAreMadeWhileADrainLooksAtItsNode) {
 // own.
 TEST(Slices, WhatWaitsForItsNodesKeepsNothingElseWaiting) {
   constexpr int kNodes = 13;
-  CopyPool pool({.copies_per_node = 1, .work_per_tick = 10});
+  CopyPool pool({.copies_per_node = 1, .work_per_tick = 10, .copy_work_per_tick = 10});
   for (int i = 0; i < kNodes; ++i) {
     const int keys = i == 0 ? 2 : 1;
     FakeNode& node = pool.Join(absl::StrCat("full", i), keys * kBlock);

@@ -34,6 +34,7 @@ CoreOptions TightCore(ByteFeed& feed) {
   options.obituaries = 8;
   options.evictions_per_put = 8;
   options.work_per_tick = 4;
+  options.copy_work_per_tick = 4;
   options.list_slots_per_call = 4;
   return options;
 }

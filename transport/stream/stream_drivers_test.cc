@@ -32,7 +32,7 @@ class Scene {
     stream_.emplace(UniqueFd(ends[0]), HelloFor(Incarnation{0x1234}, 0, 0), ClientStream::Limits{},
                     nullptr);
     op_.generation = Generation{1};
-    op_.extent = {.segment = 0, .offset = 0, .length = kPartHeaderBytes + kPayloadBytes};
+    op_.extent = Extent{SegmentId{0}, 0, kPartHeaderBytes + kPayloadBytes};
     op_.into = {MutableBytes(payload_)};
     EXPECT_THAT(stream_->Add(&op_), IsOk());
   }

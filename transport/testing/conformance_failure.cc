@@ -240,10 +240,12 @@ void AbandonedBuffersAreLeftAlone(ConformanceScene& scene) {
   constexpr size_t kLarge = 8 << 20;
   const SealRecord record = RecordAt(0, kLarge, 1);
   ASSERT_THAT(scene.Write(*channel, record, PatternBytes(kLarge, 1)), IsOk());
-  std::vector<std::byte> into(kLarge);
+  constexpr size_t kReads = 4;
+  std::vector<std::byte> into(kReads * kLarge);
   std::deque<ReadOp> reads;
-  for (int i = 0; i < 4; ++i) {
-    reads.push_back(ReadOf(record.generation, record.extent, absl::MakeSpan(into)));
+  for (size_t i = 0; i < kReads; ++i) {
+    reads.push_back(
+        ReadOf(record.generation, record.extent, absl::MakeSpan(into).subspan(i * kLarge, kLarge)));
     ASSERT_THAT(channel->Submit(&reads.back()), IsOk());
   }
   channel->Progress();
@@ -256,7 +258,7 @@ void AbandonedBuffersAreLeftAlone(ConformanceScene& scene) {
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(channel->Progress());
   EXPECT_TRUE(std::all_of(into.begin(), into.end(),
                           [](std::byte byte) { return byte == std::byte{0x55}; }));
-  ReadOp late = ReadOf(record.generation, record.extent, absl::MakeSpan(into));
+  ReadOp late = ReadOf(record.generation, record.extent, absl::MakeSpan(into).subspan(0, kLarge));
   EXPECT_FALSE(channel->Submit(&late).ok());
   EXPECT_FALSE(late.done);
 }

@@ -368,7 +368,7 @@ MOONPOOL_API int moonpool_get_allocated(moonpool_client* client, moonpool_bytes 
                                         size_t* bytes);
 MOONPOOL_API void moonpool_free(void* value);
 
-// One object to fetch: into the buffers, filled in order.
+// One object to fetch: into the buffers, filled in order. No two items of a call share memory.
 typedef struct moonpool_get_item {
   moonpool_bytes key;
   const moonpool_buffer* into;

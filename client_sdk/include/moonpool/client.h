@@ -120,7 +120,8 @@ struct GetOptions {
   bool verify = true;  // false overrides ClientOptions::verify
 };
 
-// One object to fetch into `into`, filled in order. More room than the object has is fine.
+// One object to fetch into `into`, filled in order. More room than the object has is fine. No two
+// items of a call share memory: they are filled side by side.
 struct GetItem {
   std::string key = {};
   std::vector<MutableBuffer> into = {};

@@ -93,7 +93,7 @@ inline constexpr const char* kGetIntoMany =
     "get_into_many($self, keys, targets, *, verify=None, timeout=None, cancel=None)\n--\n\n"
     "Reads many objects, `keys[i]` into `targets[i]`, as get_into() does: one call to the "
     "master for all whose place is not known, and all nodes at once. At most 16384 keys. "
-    "Nothing touches the targets after the call has returned.\n\n"
+    "No two targets share memory: they are filled side by side. Nothing touches the targets after the call has returned.\n\n"
     "Returns a list, one entry a key: the bytes read, or the MoonpoolError why not: Miss, "
     "InvalidArgument (BUFFER_TOO_SHORT) and so on. The target of an entry that is an error "
     "holds anything.\n\n"

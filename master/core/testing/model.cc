@@ -18,6 +18,7 @@ constexpr uint64_t kSegmentBytes = 60000;
 CoreOptions SmallOptions(Random& random) {
   CoreOptions options;
   options.work_per_tick = 7;
+  options.copy_work_per_tick = 7;
   options.node_loss_timeout = absl::Seconds(3);
   options.max_grant = absl::Seconds(8);
   options.min_part_bytes = 1000;
