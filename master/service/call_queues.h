@@ -1,6 +1,6 @@
-// The threads that unary calls are served on. Each waits on a completion queue of its own, so that
-// a call costs one wake-up: what has arrived is handled, and answered, where it is read. (gRPC's
-// callback API hands a call over to another thread, and its end to a third.)
+// The threads that calls and streams are served on. Each waits on a completion queue of its own, so
+// that a call costs one wake-up: what has arrived is handled, and answered, where it is read.
+// (gRPC's callback API hands a call over to another thread, and its end to a third.)
 #pragma once
 
 #include <grpcpp/completion_queue.h>

@@ -58,10 +58,10 @@ class Scene {
   void ClosePeer() { peer_.Close(); }
 
  private:
-  UniqueFd peer_;
-  std::optional<ClientStream> stream_;
   std::vector<std::byte> payload_ = std::vector<std::byte>(kPayloadBytes);
   ReadOp op_;
+  UniqueFd peer_;
+  std::optional<ClientStream> stream_;  // fails what it still has when it ends
 };
 
 // True once it is over; false when nothing comes for as long as a test may take.
