@@ -149,16 +149,12 @@ void SimClient::LookAt(const std::string& key) {
   if (crashed_) return;
   ReportTime("GetView", deadline);
   if (!view.ok()) return;
+  viewed_.insert(key);
   std::vector<std::byte> bytes = CopyOf(*view);
   if (!view->valid()) return;  // the node died in between
   ReportOn(key, world_.model.Viewed(key, bytes, begun, world_.scheduler.Now()));
   if (views_.size() == kOpenViewsMax) views_.erase(views_.begin());
   views_.push_back({.key = key, .view = *std::move(view), .copy = std::move(bytes)});
-}
-
-bool SimClient::Views(const std::string& key) const {
-  return std::any_of(views_.begin(), views_.end(),
-                     [&](const OpenView& open) { return open.key == key; });
 }
 
 void SimClient::CheckViews() {
