@@ -399,12 +399,9 @@ bool CoreState::AddReplica(SlotIndex slot, StoredParts parts) {
     NoteSeen(slot, part);
     NotePlace(part);
   }
-  const StoredParts added = parts;
   Attach(slot, std::move(parts), ByteUse::kLive);
-  // Parts meet in the order in which nodes name them. One replica less shall go with a node.
-  for (const StoredPart& part : added) {
-    Gather(slot, [&](const StoredPart& other) { return other.node == part.node ? 1 : 0; });
-  }
+  // Parts meet in the order in which nodes name them. One replica at most shall go with a node.
+  Disentangle(slot);
   objects[slot].is_parked = false;
   UpdateEvictable(slot);
   keeper.Weigh(slot);

@@ -333,9 +333,10 @@ struct CoreState {
   // Replicas with such a part are gone, and the object with its last one. False: there is none.
   bool LoseParts(SlotIndex slot, PartTest is_gone, absl::Time now,
                  DeathCause cause = DeathCause::kNodeLost);
-  // Parts of a live object whose cuts are equal stand in for each other, wherever they were written
-  // or copied. The bad ones (above 0; more is worse) come together in as few replicas as may be.
+  // Of a live object, see stand_ins.h.
   void Gather(SlotIndex slot, absl::FunctionRef<int(const StoredPart&)> badness);
+  void Disentangle(SlotIndex slot);
+  bool HasStandIns(SlotIndex slot) const;
   // New lost parts that no list of the node's parts names: of copies in flight, and of objects that
   // wait for other parts.
   void ForgetUnlisted(const NodeRecord& node, absl::Span<const LostPart> parts);
