@@ -217,13 +217,16 @@ def main() -> int:
     parser.add_argument("--against", help="[mooncake,redis; mooncake with --path shm]")
     parser.add_argument("--rounds", type=int, default=5, help="[5]")
     parser.add_argument("--seconds", type=float, default=0.4, help="of each row and store [0.4]")
-    parser.add_argument("--sizes", default=",".join(SIZES), help="[all]")
+    parser.add_argument("--sizes", default=",".join(SIZES), help=f"of {','.join(SIZES)} [all]")
     parser.add_argument("--threads", default="1,4", help="[1,4]")
     parser.add_argument("--json", help="file for every figure")
     args = parser.parse_args()
     peers = (args.against or ("mooncake,redis" if args.path == "tcp" else "mooncake")).split(",")
     if args.path == "shm" and "redis" in peers:
         parser.error("Redis is reached over TCP alone: --path shm compares with mooncake")
+    sizes = args.sizes.upper().split(",")
+    if not set(sizes) <= set(SIZES):
+        parser.error(f"--sizes {args.sizes}: choose of {','.join(SIZES)}")
     with tempfile.TemporaryDirectory(prefix="moonpool-peers-") as folder:
         processes = Processes(folder)
         try:
@@ -232,7 +235,7 @@ def main() -> int:
                 workers.append(start_mooncake(processes, args.path))
             if "redis" in peers:
                 workers.append(start_redis(processes))
-            cases = rows(args.sizes.split(","), [int(n) for n in args.threads.split(",")])
+            cases = rows(sizes, [int(n) for n in args.threads.split(",")])
             rates = compare(workers, cases, args.rounds, args.seconds)
         finally:
             processes.end()
