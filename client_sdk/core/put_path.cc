@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "client_sdk/core/pieces.h"
 #include "common/error.h"
+#include "common/rpc/extent_proto.h"
 #include "common/rpc/status_proto.h"
 
 namespace moonpool::client {
@@ -40,7 +41,7 @@ struct Item {
   bool has_failed_at_home = false;  // a node on this host could not take it
 
   // Of the current attempt.
-  v1::Grant grant;
+  ToldGrant grant;
   Replicas replicas;
   std::vector<std::vector<WriteOp>> ops;  // by replica, by part
   std::vector<uint32_t> failed_replicas;
@@ -64,10 +65,10 @@ class PutCall {
  private:
   void Admit(const PutItem& value, absl::Status* result);
   void Start();
-  void TakeStarted(Item& item, const v1::PutResult& result, const ResponseNodes& nodes);
+  void TakeStarted(Item& item, const StartPutsAnswer::Result& result, const ResponseNodes& nodes);
   absl::Status OutcomeOfPast(const Item& item, Generation existing) const;
   bool AwaitsNodes(const Item& item, const absl::Status& status);
-  void TakeGrant(Item& item, const v1::Grant& grant, const ResponseNodes& nodes);
+  void TakeGrant(Item& item, const ToldGrant& grant, const ResponseNodes& nodes);
   void Write();
   void PrepareWrites(Item& item);
   void Evaluate(Item& item);
@@ -174,25 +175,26 @@ void PutCall::Start() {
   // A master that hears of this host chooses one of its nodes again, however sick.
   policy.names_host =
       absl::c_none_of(starting, [](const Item* item) { return item->has_failed_at_home; });
-  absl::StatusOr<v1::StartPutsResponse> response =
+  absl::StatusOr<StartPutsAnswer> answer =
       session_.Call(&MasterStub::StartPuts, std::move(request), context_, policy);
-  if (response.ok() && static_cast<size_t>(response->results_size()) != starting.size()) {
-    response = absl::InternalError("the master answered with another number of keys");
+  if (answer.ok() && answer->results.size() != starting.size()) {
+    answer = absl::InternalError("the master answered with another number of keys");
   }
-  if (!response.ok()) {
-    for (Item* item : starting) Finish(*item, Annotate(response.status(), "start put"));
+  if (!answer.ok()) {
+    for (Item* item : starting) Finish(*item, Annotate(answer.status(), "start put"));
     return;
   }
-  const ResponseNodes nodes(response->nodes(), session_.peers());
+  const ResponseNodes nodes(answer->nodes, session_.peers());
   for (size_t i = 0; i < starting.size(); ++i) {
-    TakeStarted(*starting[i], response->results(static_cast<int>(i)), nodes);
+    TakeStarted(*starting[i], answer->results[i], nodes);
   }
 }
 
-void PutCall::TakeStarted(Item& item, const v1::PutResult& result, const ResponseNodes& nodes) {
-  const absl::Status status = StatusFromProto(result.status());
-  if (status.ok()) return TakeGrant(item, result.grant(), nodes);
-  const Generation existing{result.existing_generation()};
+void PutCall::TakeStarted(Item& item, const StartPutsAnswer::Result& result,
+                          const ResponseNodes& nodes) {
+  const absl::Status& status = result.status;
+  if (status.ok()) return TakeGrant(item, result.grant, nodes);
+  const Generation existing = result.existing_generation;
   if (absl::IsAlreadyExists(status) && absl::c_linear_search(item.past, existing)) {
     return Finish(item, OutcomeOfPast(item, existing));
   }
@@ -226,23 +228,23 @@ bool PutCall::AwaitsNodes(const Item& item, const absl::Status& status) {
   return now < without_nodes_since_ + kNodesAwaited;
 }
 
-void PutCall::TakeGrant(Item& item, const v1::Grant& grant, const ResponseNodes& nodes) {
+void PutCall::TakeGrant(Item& item, const ToldGrant& grant, const ResponseNodes& nodes) {
   without_nodes_since_ = absl::InfiniteFuture();
   item.stage = Stage::kGranted;
   item.grant = grant;
-  item.past.push_back(Generation{grant.generation()});
+  item.past.push_back(grant.generation);
   item.replicas.clear();
   item.failed_replicas.clear();
   item.pinned.clear();
   item.failure = absl::OkStatus();
-  if (static_cast<size_t>(grant.replicas_size()) > kMaxReplicas) {
+  if (grant.replicas.size() > kMaxReplicas) {
     item.failure = absl::InternalError(
-        absl::StrCat("the master granted ", grant.replicas_size(), " replicas"));
+        absl::StrCat("the master granted ", grant.replicas.size(), " replicas"));
     item.is_final = true;
     item.stage = Stage::kRefused;
     return;
   }
-  for (const v1::Replica& replica : grant.replicas()) {
+  for (const ToldReplica& replica : grant.replicas) {
     absl::StatusOr<ReplicaPlaces> places = nodes.Resolve(replica, item.size_bytes);
     if (!places.ok()) {
       item.failure = std::move(places).status();
@@ -290,7 +292,7 @@ void PutCall::PrepareWrites(Item& item) {
     for (size_t part = 0; part < parts.size(); ++part) {
       WriteOp& op = item.ops[replica][part];
       op.from = TakePieces(from, parts[part].extent.payload_bytes());
-      op.record = {.generation = Generation{item.grant.generation()},
+      op.record = {.generation = item.grant.generation,
                    .name_space = session_.part_namespace(),
                    .key = item.value->key,
                    .parent = item.value->parent,
@@ -318,8 +320,10 @@ void PutCall::Evaluate(Item& item) {
           item.replicas[replica].parts[part].peer->is_same_host() && !IsPassing(status);
       item.is_final = absl::IsInvalidArgument(status);
       if (ReasonOf(status) == ErrorReason::kBytesPinned) {
-        item.pinned.push_back(
-            item.grant.replicas(static_cast<int>(replica)).parts(static_cast<int>(part)));
+        const ToldPart& told = item.grant.replicas[replica][part];
+        v1::Part& pinned = item.pinned.emplace_back();
+        pinned.set_node_id(told.node_id);
+        ExtentToProto(told.extent, pinned.mutable_extent());
       }
     }
     if (is_good) {
@@ -330,7 +334,7 @@ void PutCall::Evaluate(Item& item) {
   }
   if (good >= required_replicas()) {
     item.stage = Stage::kWritten;
-    item.written.push_back(Generation{item.grant.generation()});
+    item.written.push_back(item.grant.generation);
     return;
   }
   item.stage = Stage::kRefused;
@@ -347,8 +351,8 @@ void PutCall::Commit() {
   v1::CommitPutsRequest request;
   for (const Item* item : committing) {
     v1::CommitPut* put = request.add_puts();
-    put->set_generation(item->grant.generation());
-    put->set_handle(item->grant.handle());
+    put->set_generation(item->grant.generation.value);
+    put->set_handle(item->grant.handle);
     for (const uint32_t failed : item->failed_replicas) put->add_failed_replicas(failed);
   }
   absl::StatusOr<v1::CommitPutsResponse> response =
@@ -388,9 +392,8 @@ void PutCall::TakeCommitted(Item& item, const absl::Status& status) {
     }
   }
   session_.locations().Insert(
-      item.value->key,
-      std::make_shared<const Location>(Generation{item.grant.generation()}, item.grant.handle(),
-                                       item.size_bytes, std::move(good)));
+      item.value->key, std::make_shared<const Location>(item.grant.generation, item.grant.handle,
+                                                        item.size_bytes, std::move(good)));
   session_.counters().put_bytes.Add(item.size_bytes);
   Finish(item, absl::OkStatus());
 }
@@ -413,8 +416,8 @@ void PutCall::SendAborts(const CallContext& context) {
   v1::AbortPutsRequest request;
   for (const Item* item : At(Stage::kRefused)) {
     v1::AbortPut* put = request.add_puts();
-    put->set_generation(item->grant.generation());
-    put->set_handle(item->grant.handle());
+    put->set_generation(item->grant.generation.value);
+    put->set_handle(item->grant.handle);
     for (const v1::Part& part : item->pinned) *put->add_pinned() = part;
   }
   // Whatever the answer: the grant's deadline does the same, later.

@@ -48,7 +48,10 @@ class WireWriter {
     Put(&value, sizeof(value));
   }
   void Bytes(int field, absl::string_view value) {
-    if (value.empty()) return;
+    if (!value.empty()) EncodedMessage(field, value);
+  }
+  // A message inside that was written before.
+  void EncodedMessage(int field, absl::string_view value) {
     Reserve(2 * kVarintBytesMax + value.size());
     PutVarint(BytesTag(field));
     PutVarint(value.size());
