@@ -29,7 +29,10 @@ Json TotalsToJson(const v1::Totals& totals) {
           {"copies_failed", totals.copies_failed()},
           {"copied_bytes", totals.copied_bytes()},
           {"replicas_trimmed", totals.replicas_trimmed()},
-          {"parts_damaged", totals.parts_damaged()}};
+          {"parts_damaged", totals.parts_damaged()},
+          {"spares_given", totals.spares_given()},
+          {"spares_used", totals.spares_used()},
+          {"spares_refused", totals.spares_refused()}};
 }
 
 Json ToJson(const v1::GetStatusResponse& status, const std::string& master) {
@@ -50,6 +53,7 @@ Json ToJson(const v1::GetStatusResponse& status, const std::string& master) {
           {"used_bytes", status.used_bytes()},
           {"capacity_bytes", status.capacity_bytes()},
           {"open_grants", status.open_grants()},
+          {"spare_grants", status.spare_grants()},
           {"live_leases", status.live_leases()},
           {"leased_bytes", status.leased_bytes()},
           {"eviction_policy", status.eviction_policy()},

@@ -44,8 +44,9 @@ enum class Guard : uint8_t {
   kUnproved,  // nor what this master ought to know if it lived: late seals of attempts that ended
   kObituary,  // nor what is known to be dead
   kAnswerInReign,  // an answer is given by who still leads
+  kSpareIsNewest,  // a spare grant takes a key only when all that is known of it is older
 };
-inline constexpr int kGuards = static_cast<int>(Guard::kAnswerInReign) + 1;
+inline constexpr int kGuards = static_cast<int>(Guard::kSpareIsNewest) + 1;
 
 #ifdef MOONPOOL_MUTATION
 bool GuardIsOn(Guard guard);

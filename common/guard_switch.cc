@@ -33,7 +33,8 @@ constexpr std::array<absl::string_view, kGuards> kNames = {"served-owner",
                                                            "given-up",
                                                            "unproved",
                                                            "obituary",
-                                                           "answer-in-reign"};
+                                                           "answer-in-reign",
+                                                           "spare-is-newest"};
 static_assert(!kNames.back().empty(), "a guard without a name");
 static_assert(kGuards <= 32, "a bit for each");
 

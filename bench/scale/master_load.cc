@@ -101,8 +101,9 @@ absl::Status MasterLoad::PutBatch(uint64_t first, uint64_t count) {
     commit.handle = outcome.grant->handle;
   }
   const Turn turn(turns_);
-  ASSIGN_OR_RETURN(const std::vector<absl::Status> committed, core_.CommitPuts({}, commits, now_));
-  for (const absl::Status& status : committed) RETURN_IF_ERROR(status);
+  ASSIGN_OR_RETURN(const std::vector<master::CommitOutcome> committed,
+                   core_.CommitPuts({}, commits, now_));
+  for (const master::CommitOutcome& outcome : committed) RETURN_IF_ERROR(outcome.status);
   return absl::OkStatus();
 }
 

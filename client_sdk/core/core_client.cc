@@ -7,6 +7,7 @@
 #include "client_sdk/core/get_path.h"
 #include "client_sdk/core/look_path.h"
 #include "client_sdk/core/put_path.h"
+#include "client_sdk/core/spare_path.h"
 #include "client_sdk/core/view_path.h"
 #include "common/error.h"
 #include "common/names.h"
@@ -164,6 +165,8 @@ std::vector<absl::Status> CoreClient::Remove(absl::Span<const std::string> keys,
   }
   return statuses.TakeResults();
 }
+
+void CoreClient::Close() { GiveBackSpares(session_); }
 
 absl::StatusOr<PrefixMatch> CoreClient::MatchPrefix(absl::Span<const std::string> keys,
                                                     const MatchOptions& options) {

@@ -46,6 +46,8 @@ class CoreClient {
                                                     const CallOptions& options);
   absl::StatusOr<KeyPage> ListKeys(absl::string_view prefix, const ListOptions& options);
   std::vector<absl::Status> Remove(absl::Span<const std::string> keys, const CallOptions& options);
+  // Gives back what was granted ahead, for puts that will not come. With the last call.
+  void Close();
   ClientStats stats() const { return session_.counters().Snapshot(); }
 
  private:

@@ -1,6 +1,7 @@
 #include "client_sdk/core/put_path.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "client_sdk/core/pieces.h"
+#include "client_sdk/core/put_attempt.h"
+#include "client_sdk/core/spare_path.h"
 #include "common/error.h"
 #include "common/rpc/extent_proto.h"
 #include "common/rpc/status_proto.h"
@@ -15,38 +18,11 @@
 namespace moonpool::client {
 namespace {
 
-using transport::WriteOp;
+using Item = PutAttempt;
+using Stage = PutStage;
 
 constexpr BackoffOptions kAttemptBackoff = {
     .initial = absl::Milliseconds(2), .max = absl::Milliseconds(500), .attempts_max = kPutAttempts};
-
-// Where an item stands.
-enum class Stage {
-  kPending,  // needs a grant
-  kGranted,  // writing
-  kWritten,  // enough replicas are sealed
-  kRefused,  // too few are: to be aborted, and tried again
-  kDone,
-};
-
-struct Item {
-  const PutItem* value = nullptr;
-  absl::Status* result = nullptr;
-  uint64_t size_bytes = 0;
-  Stage stage = Stage::kPending;
-  absl::Status failure;             // of the last attempt
-  std::vector<Generation> past;     // of attempts whose outcome the client does not know
-  std::vector<Generation> written;  // those of them that had as many replicas as are required
-  bool is_final = false;            // trying again is of no use
-  bool has_failed_at_home = false;  // a node on this host could not take it
-
-  // Of the current attempt.
-  ToldGrant grant;
-  Replicas replicas;
-  std::vector<std::vector<WriteOp>> ops;  // by replica, by part
-  std::vector<uint32_t> failed_replicas;
-  std::vector<v1::Part> pinned;
-};
 
 // It says nothing about the node: others had or have the bytes.
 bool IsPassing(const absl::Status& failure) {
@@ -58,23 +34,27 @@ bool IsPassing(const absl::Status& failure) {
 class PutCall {
  public:
   PutCall(Session& session, const PutOptions& options, const CallContext& context)
-      : session_(session), options_(options), context_(context) {}
+      : session_(session),
+        options_(options),
+        context_(context),
+        spares_(session, options, context) {}
 
   std::vector<absl::Status> Run(absl::Span<const PutItem> values);
 
  private:
   void Admit(const PutItem& value, absl::Status* result);
+  void TakeSpare(absl::Span<const PutItem> values);
   void Start();
   void TakeStarted(Item& item, const StartPutsAnswer::Result& result, const ResponseNodes& nodes);
   absl::Status OutcomeOfPast(const Item& item, Generation existing) const;
   bool AwaitsNodes(const Item& item, const absl::Status& status);
   void TakeGrant(Item& item, const ToldGrant& grant, const ResponseNodes& nodes);
   void Write();
-  void PrepareWrites(Item& item);
   void Evaluate(Item& item);
   void Commit();
   void CommitUnknown(const absl::Status& failure, absl::Span<Item* const> committing);
-  void TakeCommitted(Item& item, const absl::Status& status);
+  void TakeCommitted(Item& item, const absl::Status& status, uint32_t handle);
+  void TakeUnbound(Item& item, const absl::Status& status);
   void Abort();
   void SendAborts(const CallContext& context);
   void Stop(const absl::Status& ended);
@@ -87,6 +67,7 @@ class PutCall {
   Session& session_;
   const PutOptions& options_;
   const CallContext& context_;
+  SparePath spares_;
   std::vector<Item> items_;
   absl::flat_hash_set<absl::string_view> keys_;
   size_t unfinished_ = 0;
@@ -108,6 +89,7 @@ std::vector<absl::Status> PutCall::Run(absl::Span<const PutItem> values) {
   items_.reserve(values.size());
   for (size_t i = 0; i < values.size(); ++i) Admit(values[i], &results[i]);
   Backoff backoff(kAttemptBackoff, session_.random(), session_.waiter());
+  TakeSpare(values);
   while (unfinished_ > 0) {
     Start();
     Write();
@@ -140,6 +122,13 @@ void PutCall::Admit(const PutItem& value, absl::Status* result) {
   if (!bad.ok()) Finish(item, std::move(bad));
 }
 
+void PutCall::TakeSpare(absl::Span<const PutItem> values) {
+  if (unfinished_ == 0) return;
+  if (std::optional<SpareGrant> spare = spares_.Take(values)) {
+    items_.front().Begin(*std::move(spare));
+  }
+}
+
 std::vector<Item*> PutCall::At(Stage stage) {
   std::vector<Item*> found;
   for (Item& item : items_) {
@@ -158,6 +147,7 @@ size_t PutCall::required_replicas() const {
 // Grants for everything that needs one.
 void PutCall::Start() {
   const std::vector<Item*> starting = At(Stage::kPending);
+  if (starting.empty()) return;
   v1::StartPutsRequest request;
   request.set_request_id(session_.random().Next());
   request.set_replicas(wanted_replicas());
@@ -194,6 +184,7 @@ void PutCall::TakeStarted(Item& item, const StartPutsAnswer::Result& result,
                           const ResponseNodes& nodes) {
   const absl::Status& status = result.status;
   if (status.ok()) return TakeGrant(item, result.grant, nodes);
+  if (absl::IsAlreadyExists(status)) spares_.Failed();
   const Generation existing = result.existing_generation;
   if (absl::IsAlreadyExists(status) && absl::c_linear_search(item.past, existing)) {
     return Finish(item, OutcomeOfPast(item, existing));
@@ -230,13 +221,7 @@ bool PutCall::AwaitsNodes(const Item& item, const absl::Status& status) {
 
 void PutCall::TakeGrant(Item& item, const ToldGrant& grant, const ResponseNodes& nodes) {
   without_nodes_since_ = absl::InfiniteFuture();
-  item.stage = Stage::kGranted;
-  item.grant = grant;
-  item.past.push_back(grant.generation);
-  item.replicas.clear();
-  item.failed_replicas.clear();
-  item.pinned.clear();
-  item.failure = absl::OkStatus();
+  item.Begin(grant);
   if (grant.replicas.size() > kMaxReplicas) {
     item.failure = absl::InternalError(
         absl::StrCat("the master granted ", grant.replicas.size(), " replicas"));
@@ -267,7 +252,7 @@ void PutCall::Write() {
   if (writing.empty()) return;
   BatchIo io(session_.waiter(), session_.options().io);
   for (Item* item : writing) {
-    PrepareWrites(*item);
+    item->PrepareWrites(session_.part_namespace(), wanted_replicas());
     for (size_t replica = 0; replica < item->ops.size(); ++replica) {
       for (size_t part = 0; part < item->ops[replica].size(); ++part) {
         io.Add(item->replicas[replica].parts[part].peer, &item->ops[replica][part],
@@ -275,35 +260,10 @@ void PutCall::Write() {
       }
     }
   }
-  const absl::Status ended = io.Run(context_);
+  const bool is_spare = writing.front()->is_spare;
+  const absl::Status ended = io.Run(is_spare ? spares_.WritingContext() : context_);
   for (Item* item : writing) Evaluate(*item);
   if (!ended.ok()) Stop(ended);
-}
-
-void PutCall::PrepareWrites(Item& item) {
-  const auto replicas =
-      static_cast<uint8_t>(std::min<size_t>(wanted_replicas(), kMaxReplicas));  // a master may lie
-  item.ops.clear();
-  item.ops.resize(item.replicas.size());
-  for (size_t replica = 0; replica < item.replicas.size(); ++replica) {
-    const auto& parts = item.replicas[replica].parts;
-    transport::SpanCursor<const std::byte> from(item.value->value);
-    item.ops[replica].resize(parts.size());
-    for (size_t part = 0; part < parts.size(); ++part) {
-      WriteOp& op = item.ops[replica][part];
-      op.from = TakePieces(from, parts[part].extent.payload_bytes());
-      op.record = {.generation = item.grant.generation,
-                   .name_space = session_.part_namespace(),
-                   .key = item.value->key,
-                   .parent = item.value->parent,
-                   .extent = parts[part].extent,
-                   .object_bytes = item.size_bytes,
-                   .part_index = static_cast<uint16_t>(part),
-                   .part_count = static_cast<uint16_t>(parts.size()),
-                   .replica_index = static_cast<uint8_t>(replica),
-                   .replicas = replicas};
-    }
-  }
 }
 
 // A replica is good when all its parts are sealed.
@@ -354,15 +314,27 @@ void PutCall::Commit() {
     put->set_generation(item->grant.generation.value);
     put->set_handle(item->grant.handle);
     for (const uint32_t failed : item->failed_replicas) put->add_failed_replicas(failed);
+    if (!item->is_spare) continue;
+    put->set_key(item->value->key);
+    put->set_parent(item->value->parent);
   }
+  spares_.Wish(request);
+  const absl::Time sent_at = session_.clock().Now();
   absl::StatusOr<v1::CommitPutsResponse> response =
       session_.Call(&MasterStub::CommitPuts, std::move(request), context_, kPatientPolicy);
   if (response.ok() && static_cast<size_t>(response->results_size()) != committing.size()) {
     response = absl::InternalError("the master answered with another number of keys");
   }
   if (!response.ok()) return CommitUnknown(response.status(), committing);
+  spares_.Add(*response, sent_at);
+  int bound = 0;
   for (size_t i = 0; i < committing.size(); ++i) {
-    TakeCommitted(*committing[i], StatusFromProto(response->results(static_cast<int>(i))));
+    Item& item = *committing[i];
+    uint32_t handle = item.grant.handle;
+    if (item.is_spare && bound < response->bound_size()) {
+      handle = response->bound(bound++).handle();
+    }
+    TakeCommitted(item, StatusFromProto(response->results(static_cast<int>(i))), handle);
   }
 }
 
@@ -377,7 +349,8 @@ void PutCall::CommitUnknown(const absl::Status& failure, absl::Span<Item* const>
   for (Item* item : committing) Finish(*item, status);
 }
 
-void PutCall::TakeCommitted(Item& item, const absl::Status& status) {
+void PutCall::TakeCommitted(Item& item, const absl::Status& status, uint32_t handle) {
+  if (item.is_spare && !status.ok()) return TakeUnbound(item, status);
   if (absl::IsAborted(status)) {
     item.failure = status;
     item.stage = Stage::kPending;
@@ -391,11 +364,22 @@ void PutCall::TakeCommitted(Item& item, const absl::Status& status) {
       good.push_back(std::move(item.replicas[replica]));
     }
   }
-  session_.locations().Insert(
-      item.value->key, std::make_shared<const Location>(item.grant.generation, item.grant.handle,
-                                                        item.size_bytes, std::move(good)));
+  session_.locations().Insert(item.value->key,
+                              std::make_shared<const Location>(item.grant.generation, handle,
+                                                               item.size_bytes, std::move(good)));
   session_.counters().put_bytes.Add(item.size_bytes);
   Finish(item, absl::OkStatus());
+}
+
+// What StartPuts would have said, said by the commit. What it would have waited for, it is asked
+// for; and for a grant, where this one is no more.
+void PutCall::TakeUnbound(Item& item, const absl::Status& status) {
+  spares_.Failed();
+  const bool waits = options_.wait_for_space && absl::IsResourceExhausted(status);
+  const bool is_lost = absl::IsAborted(status) && ReasonOf(status) != ErrorReason::kBeingWritten;
+  if (!waits && !is_lost) return Finish(item, status);
+  item.failure = status;
+  item.stage = Stage::kPending;
 }
 
 // Grants that came to nothing are given back before the next attempt asks for new ones.
@@ -419,7 +403,11 @@ void PutCall::SendAborts(const CallContext& context) {
     put->set_generation(item->grant.generation.value);
     put->set_handle(item->grant.handle);
     for (const v1::Part& part : item->pinned) *put->add_pinned() = part;
+    if (!item->is_spare) continue;
+    put->set_key(item->value->key);
+    spares_.Failed();
   }
+  spares_.GiveBack(request);
   // Whatever the answer: the grant's deadline does the same, later.
   session_.Call(&MasterStub::AbortPuts, std::move(request), context, kBriefPolicy).IgnoreError();
 }
@@ -427,12 +415,14 @@ void PutCall::SendAborts(const CallContext& context) {
 // The caller's time is over while bytes are on their way.
 void PutCall::Stop(const absl::Status& ended) {
   for (Item* item : At(Stage::kWritten)) item->stage = Stage::kRefused;
-  if (absl::IsCancelled(ended)) {
+  const std::vector<Item*> refused = At(Stage::kRefused);
+  const bool is_spare = !refused.empty() && refused.front()->is_spare;
+  if (absl::IsCancelled(ended) || is_spare) {
     const Clock& clock = session_.clock();
     SendAborts(
         {.deadline = std::min(context_.deadline, clock.Now() + kCancelAbortTimeout), .cancel = {}});
   }
-  for (Item* item : At(Stage::kRefused)) {
+  for (Item* item : refused) {
     Finish(*item, Annotate(ended, "while writing; may have been stored"));
   }
 }

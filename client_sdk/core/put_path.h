@@ -22,6 +22,10 @@ namespace moonpool::client {
 // grants of the old one end with STALE_TERM or at the commit, and what was sealed under them is
 // found by the new one, or written again. Nodes that it does not know yet are waited for.
 //
+// A single put may have a grant already, a spare one (spare_path.h): then it begins with the write,
+// and its commit names the key. What makes that impossible costs it an attempt; then it is a put
+// like any other.
+//
 // The node reports seals to the master (R3), so a put whose commit the client gave up may still
 // become readable: such errors say "may have been stored". A later attempt that finds the key taken
 // by one of its own generations is a success.

@@ -28,6 +28,7 @@ class RandomFaults : public ::testing::TestWithParam<uint64_t> {
  protected:
   RandomFaults() : random_(GetParam()), pool_({"local1", "local2", "n1", "n2"}) {
     pool_.master.stripe_bytes = GetParam() % 2 == 0 ? 0 : 32;
+    pool_.master.spares_max = static_cast<uint32_t>(GetParam() % 4);
     for (const size_t entries : {0, 32, 1000}) {
       clients_.push_back(pool_.NewClient({.location_cache_entries = entries}));
     }

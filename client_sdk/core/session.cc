@@ -35,7 +35,8 @@ Session::Session(MasterStub& master, transport::Waiter& waiter, const Logger& lo
       waiter_(waiter),
       random_(options.seed),
       peers_(options.peers, waiter.clock(), random_, counters_, logger),
-      locations_(options.location_cache_entries) {}
+      locations_(options.location_cache_entries),
+      spares_(options.spares) {}
 
 void Session::SetFingerprint(absl::string_view fingerprint) {
   fingerprint_ = std::string(fingerprint);

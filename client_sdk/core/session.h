@@ -19,6 +19,7 @@
 #include "client_sdk/core/location_cache.h"
 #include "client_sdk/core/master_stub.h"
 #include "client_sdk/core/peers.h"
+#include "client_sdk/core/spare_stock.h"
 #include "common/call_context.h"
 #include "common/error.h"
 #include "common/log.h"
@@ -39,6 +40,7 @@ struct SessionOptions {
   // Largest object that a Get allocates for: its size is the master's word until it is read.
   uint64_t get_bytes_max = uint64_t{1} << 30;
   PeersOptions peers = {};
+  SpareStockOptions spares = {};
   BatchIoOptions io = {};
 };
 
@@ -90,6 +92,7 @@ class Session {
   const Counters& counters() const { return counters_; }
   Peers& peers() { return peers_; }
   LocationCache& locations() { return locations_; }
+  SpareStock& spares() { return spares_; }
 
   CallContext ContextOf(const CallOptions& call) const;
   // Before anything of a call on so many keys is done, also of one that needs nobody's answer:
@@ -130,6 +133,7 @@ class Session {
   Counters counters_;
   Peers peers_;
   LocationCache locations_;  // refers to peers: goes first
+  SpareStock spares_;        // so does it
 };
 
 template <typename Request, typename Response>

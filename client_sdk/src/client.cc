@@ -167,6 +167,7 @@ Client::Client(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
 Client::~Client() {
   rep_->executor.Stop();
   absl::MutexLock all_ended(&rep_->running);
+  rep_->core.Close();
 }
 
 absl::Status Client::Put(absl::string_view key, ConstBuffer value, const PutOptions& options) {

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "common/rpc/extent_proto.h"
 #include "common/rpc/merge_message.h"
 #include "common/rpc/status_proto.h"
 #include "common/wire/wire_reader.h"
@@ -204,6 +205,19 @@ bool ReadAnswer(absl::string_view bytes, MatchPrefixAnswer& answer) {
       });
   if (miss.has_value()) answer.miss = StatusFromProto(*miss);
   return is_read;
+}
+
+ToldGrant ToldIn(const v1::Grant& grant) {
+  ToldGrant told{.generation = Generation{grant.generation()},
+                 .handle = grant.handle(),
+                 .deadline_ms = grant.deadline_ms()};
+  for (const v1::Replica& replica : grant.replicas()) {
+    ToldReplica& parts = told.replicas.emplace_back();
+    for (const v1::Part& part : replica.parts()) {
+      parts.push_back({.node_id = part.node_id(), .extent = ExtentFromProto(part.extent())});
+    }
+  }
+  return told;
 }
 
 }  // namespace moonpool

@@ -32,14 +32,14 @@ struct ToldLocation {
   Generation generation;
   uint32_t handle = 0;
   uint64_t size_bytes = 0;
-  ToldReplicas replicas;
+  ToldReplicas replicas = {};
   uint64_t lease_ms = 0;
 };
 
 struct ToldGrant {
   Generation generation;
   uint32_t handle = 0;
-  ToldReplicas replicas;
+  ToldReplicas replicas = {};
   uint64_t deadline_ms = 0;
 };
 
@@ -77,6 +77,9 @@ struct StartPutsAnswer : PlacesAnswer {
 bool ReadAnswer(absl::string_view bytes, LocateAnswer& answer);
 bool ReadAnswer(absl::string_view bytes, MatchPrefixAnswer& answer);
 bool ReadAnswer(absl::string_view bytes, StartPutsAnswer& answer);
+
+// A grant that stands in a message.
+ToldGrant ToldIn(const v1::Grant& grant);
 
 // For those who have the message: tests, simulated masters.
 template <typename Answer, typename Message>

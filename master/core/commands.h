@@ -101,11 +101,37 @@ struct CommitPut {
   Generation generation = {};
   Handle handle = kNoHandle;
   absl::InlinedVector<uint32_t, 1> failed_replicas = {};  // indexes into Grant::replicas
+  // Of a spare grant: the object that was written under it. Else empty.
+  absl::string_view key = {};
+  absl::string_view parent = {};
+};
+// OK: readable by everybody (also when repeated), at `handle`. ABORTED/GRANT_ABORTED: the grant is
+// no more; ABORTED/REPLICAS_UNMET: too many replicas failed. Of a spare grant also what StartPuts
+// says: its key was taken, the grant is no more. `is_pending`: nodes have what was written under it
+// and are being told to forget it; the next master would take it from them.
+struct CommitOutcome {
+  absl::Status status = {};
+  Handle handle = kNoHandle;
+  Generation existing_generation = {};
+  bool is_pending = false;
 };
 struct AbortPut {
   Generation generation = {};
   Handle handle = kNoHandle;
   std::vector<Part> pinned = {};  // parts whose bytes are still in use at their node
+  absl::string_view key = {};     // of a spare grant that was written to
+};
+
+// --- GrantSpares: grants that name no key yet, for puts to come
+// ----------------------------------
+
+// As many of one kind as a client may hold.
+inline constexpr uint32_t kMaxSparesPerClient = 8;
+
+struct SpareWish {
+  uint64_t size_bytes = 0;
+  uint32_t replicas = 0;  // 0 = 1; all of them have to be written
+  uint32_t count = 0;
 };
 
 // --- Locate, MatchPrefix, Exists
@@ -225,6 +251,9 @@ struct Totals {
   uint64_t puts_committed = 0;
   uint64_t puts_refused = 0;
   uint64_t puts_aborted = 0;  // aborted, expired, superseded
+  uint64_t spares_given = 0;
+  uint64_t spares_used = 0;     // they have become grants of a key
+  uint64_t spares_refused = 0;  // their keys were taken, by the time that they were named
   uint64_t keys_located = 0;
   uint64_t keys_missed = 0;
   uint64_t evicted = 0;
@@ -249,7 +278,8 @@ struct StatusResult {
   uint64_t capacity_bytes = 0;
   uint64_t granted_bytes = 0;
   uint64_t condemned_bytes = 0;
-  uint64_t open_grants = 0;
+  uint64_t open_grants = 0;   // of keys
+  uint64_t spare_grants = 0;  // that are out, beside those
   uint64_t live_leases = 0;
   uint64_t leased_bytes = 0;
   uint64_t tombstones = 0;

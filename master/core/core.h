@@ -60,11 +60,13 @@ class Core {
                                                 absl::string_view fingerprint, absl::Time now);
   absl::StatusOr<std::vector<PutOutcome>> StartPuts(const StartPutsCommand& command,
                                                     absl::Time now);
-  // OK: readable by everybody (also when repeated). ABORTED/GRANT_ABORTED: the grant is no more;
-  // ABORTED/REPLICAS_UNMET: too many replicas failed.
-  absl::StatusOr<std::vector<absl::Status>> CommitPuts(const Caller& caller,
-                                                       absl::Span<const CommitPut> puts,
-                                                       absl::Time now);
+  absl::StatusOr<std::vector<CommitOutcome>> CommitPuts(const Caller& caller,
+                                                        absl::Span<const CommitPut> puts,
+                                                        absl::Time now);
+  // Grants that name no key, one part a replica, and short-lived: until they are committed with a
+  // key, or end. As many as are wished for, or fewer; none where space is short: nothing is evicted
+  // for them.
+  std::vector<Grant> GrantSpares(const Caller& caller, const SpareWish& wish, absl::Time now);
   // OK also for a grant that is no more; ALREADY_EXISTS when it is committed.
   absl::StatusOr<std::vector<absl::Status>> AbortPuts(const Caller& caller,
                                                       absl::Span<const AbortPut> puts,
@@ -131,7 +133,8 @@ class Core {
   Effects TakeEffects();
   // The changes of durable state up to this one are durable.
   void Saved(ChangeNumber number);
-  // Moves whenever space was freed, a grant was closed, a lease ended or a node joined.
+  // Moves whenever space was freed, a grant was closed, a lease ended, a node joined, or one has
+  // forgotten what a pending commit waits for.
   uint64_t change_count() const;
 
   // --- Events: each object that becomes readable, and each that is gone. Where its replicas stand

@@ -35,6 +35,8 @@ struct Recount {
   uint64_t adopted = 0;
   uint64_t live_parents = 0;
   uint64_t granted = 0;
+  uint64_t spares = 0;  // of those
+  uint64_t spare_bytes = 0;
   uint64_t short_objects = 0;
   uint64_t leased = 0;
   uint32_t used_slots = 0;
@@ -84,6 +86,12 @@ absl::Status CountSlot(const CoreState& s, SlotIndex slot, Recount& count) {
   }
   if (is_granted) {
     ++count.granted;
+    if (s.IsSpare(slot)) {
+      const SpareTable::Spare* const spare = s.spares.Find(object.generation);
+      if (spare == nullptr || spare->slot != slot) return Broken("spare of slot ", slot);
+      ++count.spares;
+      count.spare_bytes += s.FootprintOf(slot);
+    }
     const OpenGrant& grant = s.grants.At(slot);
     if (grant.min_replicas > s.ReplicaCount(slot)) return Broken("hopeless grant");
     if (grant.generation != object.generation || s.grants.OldestOpen() > object.generation) {
@@ -210,6 +218,9 @@ absl::Status CheckCounters(const CoreState& s, Recount& count) {
   if (!s.keeper.copies().AddsUp()) return Broken("copies");
   if (s.live_parents != count.live_parents) return Broken("live parents");
   if (s.grants.size() != count.granted) return Broken("open grants");
+  if (s.spares.size() != count.spares || s.spares.bytes() != count.spare_bytes) {
+    return Broken("spare grants");
+  }
   if (s.leases.size() != count.leased) return Broken("leases");
   if (s.objects.used_slots() != count.used_slots) return Broken("used slots");
   if (s.objects.index_size() != count.used_slots) return Broken("index entries");

@@ -114,16 +114,16 @@ void CoreState::TakeUp(const ReportedPart& reported) {
     }
     return;
   }
-  const NamespaceId name_space = home->id;
+  ReportedPart part = reported;
+  part.name_space = home->id;
+  part.key_hash = KeyHash(home->id, sealed.key);
   // Registering has raised the term above all that the node was told, and in this term no more was
   // granted: it is forged, and taken for an object it would meet the grant that gets its number.
   if (sealed.generation > Generation::Of(term, counter)) {
-    return Owe(reported.node, {KeyHash(name_space, sealed.key), sealed.generation});
+    return Owe(part.node, {part.key_hash, sealed.generation});
   }
-  ReportedPart part = reported;
-  part.name_space = name_space;
-  part.key_hash = KeyHash(name_space, sealed.key);
-  const SlotIndex slot = objects.Find(part.key_hash, name_space, sealed.key);
+  BindReported(part);
+  const SlotIndex slot = objects.Find(part.key_hash, home->id, sealed.key);
   const bool is_its_generation =
       slot != kNoSlot && objects.FindGeneration(slot, sealed.generation) != nullptr;
   // Bytes of another layout would be wrong ones for those who open the namespace. A writer who was
@@ -134,7 +134,7 @@ void CoreState::TakeUp(const ReportedPart& reported) {
     return;
   }
   if (is_its_generation) {
-    // No part of this object, whoever wrote it: all of them say how large it is.
+    // Else it is no part of this object, whoever wrote it.
     if (objects[slot].size_bytes != sealed.object_bytes) return;
     bool is_known = false;
     objects.ForEachPart(slot, [&](const StoredPart& stored) {
@@ -159,7 +159,7 @@ void CoreState::TakeUp(const ReportedPart& reported) {
     Decline(part, part.node);
     return;
   }
-  const PartialObject object{.name_space = name_space,
+  const PartialObject object{.name_space = home->id,
                              .key = std::string(sealed.key),
                              .parent = std::string(sealed.parent),
                              .size_bytes = sealed.object_bytes};
@@ -399,12 +399,9 @@ bool CoreState::AddReplica(SlotIndex slot, StoredParts parts) {
     NoteSeen(slot, part);
     NotePlace(part);
   }
-  const StoredParts added = parts;
   Attach(slot, std::move(parts), ByteUse::kLive);
-  // Parts meet in the order in which nodes name them. One replica less shall go with a node.
-  for (const StoredPart& part : added) {
-    Gather(slot, [&](const StoredPart& other) { return other.node == part.node ? 1 : 0; });
-  }
+  // Parts meet in the order in which nodes name them. One replica at most shall go with a node.
+  Disentangle(slot);
   objects[slot].is_parked = false;
   UpdateEvictable(slot);
   keeper.Weigh(slot);

@@ -6,69 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "master/core/core.h"
 #include "master/core/core_state.h"
+#include "master/core/stand_ins.h"
 
 namespace moonpool::master {
-namespace {
-
-using Badness = absl::FunctionRef<int(const StoredPart&)>;
-using ReplicaParts = absl::Span<StoredPart>;
-
-bool AreOfOneCut(ReplicaParts a, ReplicaParts b) {
-  return a[0].cut == b[0].cut && std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                                            [](const StoredPart& one, const StoredPart& other) {
-                                              return one.length == other.length;
-                                            });
-}
-
-int WorstOf(ReplicaParts replica, Badness badness) {
-  int worst = 0;
-  for (const StoredPart& part : replica) worst = std::max(worst, badness(part));
-  return worst;
-}
-
-// Whether fewer replicas need to have parts that are as bad.
-bool CanSaveAny(absl::Span<const ReplicaParts> replicas, Badness badness) {
-  for (int bad = 1; bad <= WorstOf(replicas[0], badness); ++bad) {
-    const auto count = [&](auto is_it) {
-      return std::count_if(replicas.begin(), replicas.end(), is_it);
-    };
-    const auto have = count([&](ReplicaParts r) { return WorstOf(r, badness) >= bad; });
-    ptrdiff_t need = 0;
-    for (size_t i = 0; i < replicas[0].size(); ++i) {
-      need = std::max(need, count([&](ReplicaParts r) { return badness(r[i]) >= bad; }));
-    }
-    if (have > need) return true;
-  }
-  return false;
-}
-
-// The worst of each part go to the first replica, and so on. Those that are all good stay as they
-// are. False: that helps none.
-bool GatherInCut(absl::Span<ReplicaParts> replicas, Badness badness) {
-  std::stable_sort(replicas.begin(), replicas.end(), [&](ReplicaParts a, ReplicaParts b) {
-    return WorstOf(a, badness) > WorstOf(b, badness);
-  });
-  if (!CanSaveAny(replicas, badness)) return false;
-  for (size_t i = 0; i < replicas[0].size(); ++i) {
-    StoredParts same;
-    for (const ReplicaParts replica : replicas) same.push_back(replica[i]);
-    std::stable_sort(same.begin(), same.end(), [&](const StoredPart& a, const StoredPart& b) {
-      return badness(a) > badness(b);
-    });
-    for (size_t r = 0; r < replicas.size(); ++r) {
-      same[r].replica = replicas[r][i].replica;
-      replicas[r][i] = same[r];
-    }
-  }
-  return true;
-}
-
-}  // namespace
 
 void Core::PartsLost(NodeId node, SessionId session, absl::Span<const LostPart> parts,
                      absl::Time now) {
@@ -109,31 +53,27 @@ bool CoreState::LoseParts(SlotIndex slot, PartTest is_gone, absl::Time now, Deat
     ++totals.lost;
     return true;
   }
+  // What the bad ones were exchanged for may stand beside others now.
+  Disentangle(slot);
   objects[slot].is_parked = false;
   UpdateEvictable(slot);
   return true;
 }
 
-void CoreState::Gather(SlotIndex slot, Badness badness) {
-  if (objects[slot].state != ObjectState::kLive || !objects[slot].has_list) return;
+bool CoreState::HasStandIns(SlotIndex slot) const {
+  return objects[slot].state == ObjectState::kLive && objects[slot].has_list;
+}
+
+void CoreState::Gather(SlotIndex slot, absl::FunctionRef<int(const StoredPart&)> badness) {
+  if (!HasStandIns(slot)) return;
   StoredParts parts = objects.PartsOf(slot);
-  absl::InlinedVector<absl::Span<StoredPart>, kMaxReplicas> replicas;
-  for (size_t i = 0, first = 0; i < parts.size(); ++i) {
-    if (i + 1 < parts.size() && parts[i + 1].replica == parts[first].replica) continue;
-    replicas.push_back(absl::MakeSpan(parts).subspan(first, i + 1 - first));
-    first = i + 1;
-  }
-  bool has_changed = false;
-  while (!replicas.empty()) {
-    const absl::Span<StoredPart> one = replicas.front();
-    const auto others = std::stable_partition(
-        replicas.begin(), replicas.end(),
-        [&](absl::Span<StoredPart> other) { return AreOfOneCut(one, other); });
-    has_changed |= GatherInCut(
-        absl::MakeSpan(replicas).first(static_cast<size_t>(others - replicas.begin())), badness);
-    replicas.erase(replicas.begin(), others);
-  }
-  if (has_changed) objects.SetParts(slot, std::move(parts));
+  if (GatherBad(parts, badness)) objects.SetParts(slot, std::move(parts));
+}
+
+void CoreState::Disentangle(SlotIndex slot) {
+  if (!HasStandIns(slot)) return;
+  StoredParts parts = objects.PartsOf(slot);
+  if (KeepApart(parts)) objects.SetParts(slot, std::move(parts));
 }
 
 void CoreState::ForgetUnlisted(const NodeRecord& node, absl::Span<const LostPart> parts) {

@@ -251,6 +251,8 @@ void Core::CommandResult(NodeId node, SessionId session, uint64_t command_id,
   if (record != nullptr && state_->keeper.TakeResult(*record, command_id, status, now)) return;
   // A command that failed is repeated after command_retry.
   if (record == nullptr || !status.ok()) return;
+  const OpenCommand* const command = state_->debts.Find(command_id);
+  if (command != nullptr && command->is_awaited) ++state_->changes;
   state_->ConfirmAll(state_->debts.Confirm(record->id, command_id));
 }
 

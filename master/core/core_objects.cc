@@ -198,7 +198,8 @@ void CoreState::Erase(SlotIndex slot, DeathCause cause, absl::Time now, const Re
   const bool is_live = object.state == ObjectState::kLive;
   if (is_live) NoteGone(slot, cause);
   keeper.Forget(slot);
-  RecordDeath(slot, hash, cause, now);
+  const bool is_spare = IsSpare(slot);
+  if (!is_spare) RecordDeath(slot, hash, cause, now);
   StoredParts parts = objects.PartsOf(slot);
   if (is_live) {
     if (object.is_leased) leases.End(slot);
@@ -214,7 +215,11 @@ void CoreState::Erase(SlotIndex slot, DeathCause cause, absl::Time now, const Re
                     cause == DeathCause::kEvicted ? EraseCause::kEvicted : EraseCause::kRemoved);
   } else {
     grants.Close(slot);
-    ++totals.puts_aborted;
+    if (is_spare) {
+      spares.Close(object.generation);
+    } else {
+      ++totals.puts_aborted;
+    }
   }
   objects.SetParts(slot, {});
   Detach(slot, parts);

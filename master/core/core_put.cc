@@ -62,12 +62,11 @@ absl::StatusOr<std::vector<PutOutcome>> Core::StartPuts(const StartPutsCommand& 
 }
 
 PutOutcome CoreState::StartPut(const PutContext& put, const PutKey& key) {
-  if (absl::Status status = CheckPut(put, key); !status.ok()) return {.status = std::move(status)};
-  const uint64_t hash = KeyHash(put.name_space, key.key);
-  SlotIndex slot = objects.Find(hash, put.name_space, key.key);
-  if (slot != kNoSlot && objects[slot].state == ObjectState::kLive && SettleLosses(slot, put.now)) {
-    slot = objects.Find(hash, put.name_space, key.key);
+  if (absl::Status status = CheckPut(key, put.min_replicas); !status.ok()) {
+    return {.status = std::move(status)};
   }
+  const uint64_t hash = KeyHash(put.name_space, key.key);
+  SlotIndex slot = FindSettled(put.name_space, key.key, put.now);
   if (slot != kNoSlot && objects[slot].state != ObjectState::kAbsent) return Taken(put, key, slot);
   if (slot == kNoSlot) slot = objects.Add(hash, put.name_space, key.key);
   absl::Status status = slot == kNoSlot
@@ -82,15 +81,16 @@ PutOutcome CoreState::StartPut(const PutContext& put, const PutKey& key) {
   return {.status = std::move(status), .wait = can_wait ? Wait::kSpace : Wait::kNone};
 }
 
+SlotIndex CoreState::FindSettled(NamespaceId name_space, absl::string_view key, absl::Time now) {
+  const SlotIndex slot = objects.Find(name_space, key);
+  const bool is_live = slot != kNoSlot && objects[slot].state == ObjectState::kLive;
+  return is_live && SettleLosses(slot, now) ? objects.Find(name_space, key) : slot;
+}
+
 PutOutcome CoreState::Taken(const PutContext& put, const PutKey& key, SlotIndex slot) {
   const ObjectSlot& object = objects[slot];
   if (object.state == ObjectState::kLive) {
-    policy->OnAccess(slot);
-    return {.status = MakeError(absl::StatusCode::kAlreadyExists, ErrorReason::kAlreadyExists,
-                                "the key has an object",
-                                {.hint = "objects never change: take it as stored, or remove it "
-                                         "first"}),
-            .existing_generation = object.generation};
+    return {.status = TakenBy(slot, put.now), .existing_generation = object.generation};
   }
   const OpenGrant& grant = grants.At(slot);
   // A grant of another size is no answer to this put, whoever reuses a request id for it.
@@ -98,15 +98,24 @@ PutOutcome CoreState::Taken(const PutContext& put, const PutKey& key, SlotIndex 
       grant.request_id == put.command->request_id && object.size_bytes == key.size_bytes) {
     return {.status = absl::OkStatus(), .grant = GrantOf(slot, put.now)};
   }
-  return {.status =
-              MakeError(absl::StatusCode::kAborted, ErrorReason::kBeingWritten,
-                        "another writer holds the grant for the key",
-                        {.hint = "wait for it, or treat the key as stored",
-                         .retry_after = std::max(grant.deadline - put.now, absl::ZeroDuration())}),
+  return {.status = TakenBy(slot, put.now),
           .wait = put.command->wait_for_writer ? Wait::kWriter : Wait::kNone};
 }
 
-absl::Status CoreState::CheckPut(const PutContext& put, const PutKey& key) const {
+absl::Status CoreState::TakenBy(SlotIndex slot, absl::Time now) {
+  if (objects[slot].state == ObjectState::kLive) {
+    policy->OnAccess(slot);
+    return MakeError(absl::StatusCode::kAlreadyExists, ErrorReason::kAlreadyExists,
+                     "the key has an object",
+                     {.hint = "objects never change: take it as stored, or remove it first"});
+  }
+  return MakeError(absl::StatusCode::kAborted, ErrorReason::kBeingWritten,
+                   "another writer holds the grant for the key",
+                   {.hint = "wait for it, or treat the key as stored",
+                    .retry_after = std::max(grants.At(slot).deadline - now, absl::ZeroDuration())});
+}
+
+absl::Status CoreState::CheckPut(const PutKey& key, uint32_t min_replicas) const {
   RETURN_IF_ERROR(CheckKey(key.key));
   if (key.parent.size() > kMaxKeyBytes) {
     return MakeError(
@@ -116,14 +125,13 @@ absl::Status CoreState::CheckPut(const PutContext& put, const PutKey& key) const
   if (key.parent == key.key) return BadArgument("the key names itself as its parent");
   // Compared without sums, which could overflow.
   const uint64_t capacity = nodes.capacity_bytes();
-  const uint64_t fair = capacity / put.min_replicas;
+  const uint64_t fair = capacity / min_replicas;
   if (capacity > 0 && (key.size_bytes > fair || fair - key.size_bytes < kPartHeaderBytes)) {
-    return MakeError(
-        absl::StatusCode::kInvalidArgument, ErrorReason::kValueTooLarge,
-        absl::StrCat("the value has ", key.size_bytes, " bytes, and ", put.min_replicas,
-                     put.min_replicas == 1 ? " replica" : " replicas",
-                     " of it cannot fit into a pool of ", capacity, " bytes"),
-        {.hint = "split the value, ask for fewer replicas, or add nodes"});
+    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kValueTooLarge,
+                     absl::StrCat("the value has ", key.size_bytes, " bytes, and ", min_replicas,
+                                  min_replicas == 1 ? " replica" : " replicas",
+                                  " of it cannot fit into a pool of ", capacity, " bytes"),
+                     {.hint = "split the value, ask for fewer replicas, or add nodes"});
   }
   return absl::OkStatus();
 }
@@ -150,14 +158,7 @@ absl::Status CoreState::OpenGrantFor(const PutContext& put, SlotIndex slot, cons
   absl::StatusOr<std::vector<PlacedReplica>> placed = PlaceReplicas(put, key.size_bytes);
   if (!placed.ok()) return undo(std::move(placed).status());
   object.generation = NextGeneration();
-  StoredParts parts;
-  for (size_t i = 0; i < placed->size(); ++i) {
-    for (StoredPart& part : (*placed)[i]) {
-      part.replica = part.cut = static_cast<uint8_t>(i);
-      parts.push_back(part);
-    }
-  }
-  Attach(slot, std::move(parts), ByteUse::kGranted);
+  AttachGranted(slot, *std::move(placed));
   const Caller& caller = put.command->caller;
   grants.Open(slot, OpenGrant{.generation = object.generation,
                               .client_id = caller.client_id,
@@ -165,6 +166,17 @@ absl::Status CoreState::OpenGrantFor(const PutContext& put, SlotIndex slot, cons
                               .deadline = put.now + std::min(caller.timeout, options.max_grant),
                               .min_replicas = put.min_replicas});
   return absl::OkStatus();
+}
+
+void CoreState::AttachGranted(SlotIndex slot, std::vector<PlacedReplica> placed) {
+  StoredParts parts;
+  for (size_t i = 0; i < placed.size(); ++i) {
+    for (StoredPart& part : placed[i]) {
+      part.replica = part.cut = static_cast<uint8_t>(i);
+      parts.push_back(part);
+    }
+  }
+  Attach(slot, std::move(parts), ByteUse::kGranted);
 }
 
 Grant CoreState::GrantOf(SlotIndex slot, absl::Time now) const {

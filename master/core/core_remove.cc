@@ -43,6 +43,7 @@ RemoveOutcome CoreState::RemoveOne(NamespaceId name_space, absl::string_view key
       if (tombstones.DurableOf(name_space, key) == RemoveTicket{} && has_room) {
         Entomb(name_space, key, going_on, /*is_stuck=*/true);
       }
+      BuryAll(hash, now);
       const Tombstone* durable = tombstones.Find(tombstones.DurableOf(name_space, key));
       return {.status = absl::OkStatus(),
               .ticket = going_on,
@@ -56,15 +57,7 @@ RemoveOutcome CoreState::RemoveOne(NamespaceId name_space, absl::string_view key
     if (nodes.incomplete_count() == 0) {
       SettleObituary(hash);
       absl::Status why = AbsentBecause(hash, key, now);
-      // What nobody finds now is not to be found later either, whoever comes and has it.
-      Obituary dead =
-          obituaries.Find(hash).value_or(Obituary{.key_hash = hash,
-                                                  .generation = Generation::Of(term, counter),
-                                                  .when_cs = Centiseconds(now),
-                                                  .cause = DeathCause::kRemoved});
-      dead.dead_up_to = Generation::Of(term, counter);
-      dead.covers_removal = true;
-      Remember(dead);
+      BuryAll(hash, now);
       // A crash may forget the debts, and with them that the key was evicted or lost.
       const ChangeNumber saved_by = Entomb(name_space, key, RemoveTicket{}, false);
       return {.status = std::move(why), .saved_by = saved_by};
@@ -76,6 +69,17 @@ RemoveOutcome CoreState::RemoveOne(NamespaceId name_space, absl::string_view key
   }
   if (is_here) ++totals.removed;
   return Bury(name_space, key, slot, now);
+}
+
+void CoreState::BuryAll(uint64_t hash, absl::Time now) {
+  const Generation newest = Generation::Of(term, counter);
+  Obituary dead = obituaries.Find(hash).value_or(Obituary{.key_hash = hash,
+                                                          .generation = newest,
+                                                          .when_cs = Centiseconds(now),
+                                                          .cause = DeathCause::kRemoved});
+  dead.dead_up_to = newest;
+  dead.covers_removal = true;
+  Remember(dead);
 }
 
 RemoveOutcome CoreState::Bury(NamespaceId name_space, absl::string_view key, SlotIndex slot,

@@ -31,6 +31,7 @@
 #include "master/core/partial_table.h"
 #include "master/core/placement.h"
 #include "master/core/replica_keeper.h"
+#include "master/core/spare_table.h"
 #include "master/core/tombstone_table.h"
 
 namespace moonpool::master {
@@ -197,12 +198,57 @@ struct CoreState {
 
   // --- core_put.cc
   PutOutcome StartPut(const PutContext& put, const PutKey& key);
+  // What a put finds under its key, known losses aside.
+  SlotIndex FindSettled(NamespaceId name_space, absl::string_view key, absl::Time now);
   PutOutcome Taken(const PutContext& put, const PutKey& key, SlotIndex slot);
-  absl::Status CheckPut(const PutContext& put, const PutKey& key) const;
+  // ALREADY_EXISTS (and an access), or ABORTED/BEING_WRITTEN.
+  absl::Status TakenBy(SlotIndex slot, absl::Time now);
+  absl::Status CheckPut(const PutKey& key, uint32_t min_replicas) const;
   absl::Status OpenGrantFor(const PutContext& put, SlotIndex slot, const PutKey& key);
+  void AttachGranted(SlotIndex slot, std::vector<PlacedReplica> placed);
   Grant GrantOf(SlotIndex slot, absl::Time now) const;
 
+  // --- core_spare.cc
+  // A key that was written under a spare grant.
+  struct SpareKey {
+    NamespaceId name_space = 0;
+    absl::string_view key = {};
+    absl::string_view parent = {};
+  };
+  struct Bound {
+    absl::Status status = {};
+    SlotIndex slot = kNoSlot;  // OK: granted
+    Generation existing_generation = {};
+  };
+  bool HasRoomForSpare(uint64_t bytes_more) const;
+  // kNoSlot: there is no room for one.
+  SlotIndex OpenSpare(const PutContext& put, uint64_t size_bytes);
+  // The spare becomes the grant of the key, if that could have one now and is told so by nothing
+  // newer; else the spare is no more.
+  Bound BindSpare(SlotIndex spare, const SpareKey& key, absl::Time now);
+  Bound TryToBind(SlotIndex spare, const SpareKey& key, absl::Time now);
+  // A node has a part that was written under a spare, if it was.
+  void BindReported(const ReportedPart& part);
+  // The newest generation that was known of the key, or may have been: what is not newer may be
+  // taken for dead, by this master or the next one.
+  Generation NewestKnown(const SpareKey& key, uint64_t hash);
+  // All that `from` is granted.
+  void MoveGrant(SlotIndex from, SlotIndex to);
+  // Its nodes are told to forget what was written under it, when the key is known.
+  void EndSpare(SlotIndex spare, std::optional<uint64_t> key_hash, absl::Time now,
+                const ReleaseRule& rule = {});
+  bool IsSpare(SlotIndex slot) const { return objects[slot].name_space == kSpareNamespace; }
+
   // --- core_commit.cc
+  CommitOutcome CommitOne(const Caller& caller, NamespaceId name_space, const CommitPut& put,
+                          absl::Time now);
+  CommitOutcome CommitSpare(const Caller& caller, const SpareKey& key, const CommitPut& put,
+                            absl::Time now);
+  CommitOutcome Refused(const SpareKey& key, Generation generation, const Bound& bound);
+  // Of a generation that is no grant any more.
+  CommitOutcome Late(const SpareKey& key, Generation generation, absl::Time now);
+  absl::Status AbortOne(const Caller& caller, NamespaceId name_space, const AbortPut& put,
+                        absl::Time now);
   absl::Status Commit(SlotIndex slot, absl::Span<const uint32_t> failed, absl::Time now);
   // Commits with the replicas that are sealed when those are at least `enough`.
   bool CommitSealed(SlotIndex slot, uint32_t enough, absl::Time now);
@@ -213,6 +259,9 @@ struct CoreState {
 
   // --- core_remove.cc
   RemoveOutcome RemoveOne(NamespaceId name_space, absl::string_view key, absl::Time now);
+  // What nobody finds now is not to be found later either, whoever comes and has it, or has a spare
+  // grant that is out.
+  void BuryAll(uint64_t hash, absl::Time now);
   RemoveOutcome Bury(NamespaceId name_space, absl::string_view key, SlotIndex slot, absl::Time now);
   void BuryObject(RemoveTicket ticket, SlotIndex slot, absl::Time now);
   // The removal awaits this holder, which is told with the next effects.
@@ -284,9 +333,10 @@ struct CoreState {
   // Replicas with such a part are gone, and the object with its last one. False: there is none.
   bool LoseParts(SlotIndex slot, PartTest is_gone, absl::Time now,
                  DeathCause cause = DeathCause::kNodeLost);
-  // Parts of a live object whose cuts are equal stand in for each other, wherever they were written
-  // or copied. The bad ones (above 0; more is worse) come together in as few replicas as may be.
+  // Of a live object, see stand_ins.h.
   void Gather(SlotIndex slot, absl::FunctionRef<int(const StoredPart&)> badness);
+  void Disentangle(SlotIndex slot);
+  bool HasStandIns(SlotIndex slot) const;
   // New lost parts that no list of the node's parts names: of copies in flight, and of objects that
   // wait for other parts.
   void ForgetUnlisted(const NodeRecord& node, absl::Span<const LostPart> parts);
@@ -350,6 +400,7 @@ struct CoreState {
   NodeTable nodes;
   NamespaceTable namespaces;
   GrantTable grants;
+  SpareTable spares;
   LeaseTable leases;
   Obituaries obituaries;
   TombstoneTable tombstones;

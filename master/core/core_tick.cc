@@ -96,7 +96,8 @@ void CoreState::ExpireGrants(absl::Time now, uint32_t* work) {
   while (*work > 0) {
     const std::optional<SlotIndex> slot = grants.Due(now);
     if (!slot.has_value()) break;
-    if (!CommitSealed(*slot, grants.At(*slot).min_replicas, now)) {
+    // Of a spare nothing is sealed that any node has reported.
+    if (IsSpare(*slot) || !CommitSealed(*slot, grants.At(*slot).min_replicas, now)) {
       Erase(*slot, DeathCause::kExpired, now);
     }
     --*work;

@@ -32,6 +32,24 @@ bool DebtTable::IsNewerOwed(NodeId node, const Debt& debt) const {
   return false;
 }
 
+Generation DebtTable::NewestOwed(uint64_t key_hash) const {
+  const Place beyond{Debt{key_hash, Generation{UINT64_MAX}}, NodeId{UINT32_MAX}};
+  auto owed = owed_.upper_bound(beyond);
+  if (owed == owed_.begin()) return {};
+  const Debt& last = (--owed)->first.debt;
+  return last.key_hash == key_hash ? last.generation : Generation{};
+}
+
+bool DebtTable::Await(const Debt& debt) {
+  bool is_owed = !unlisted_.empty();
+  for (auto owed = owed_.lower_bound(Place{debt, NodeId{}});
+       owed != owed_.end() && owed->first.debt == debt; ++owed) {
+    commands_.at(owed->second.command).is_awaited = true;
+    is_owed = true;
+  }
+  return is_owed;
+}
+
 uint32_t DebtTable::Attach(uint64_t key_hash, RemoveTicket ticket) {
   absl::btree_set<uint64_t> ids;
   for (auto owed = owed_.lower_bound(Place{.debt = {.key_hash = key_hash}});

@@ -43,6 +43,7 @@ struct OpenCommand {
   uint64_t debts = 0;                         // of the items; the others are for removals only
   std::vector<RemoveTicket> awaited_by = {};  // one for each confirmation that they count
   bool was_sent = false;
+  bool is_awaited = false;  // by somebody who asks again
   absl::Time not_before = absl::InfinitePast();
   absl::Time repeat_at = absl::InfiniteFuture();
 };
@@ -59,6 +60,10 @@ class DebtTable {
   bool IsOwed(NodeId node, const Debt& debt) const;
   // The node owes a newer generation of the key: of a live object, the claim of a copy.
   bool IsNewerOwed(NodeId node, const Debt& debt) const;
+  // The newest generation of the key that any node owes; 0: none.
+  Generation NewestOwed(uint64_t key_hash) const;
+  // Some node owes it, or owes more than is listed. Those are marked as awaited.
+  bool Await(const Debt& debt);
   // While the generation may not be freed anywhere; else in the past.
   absl::Time HeldUntil(const Debt& debt) const;
   // The removal awaits all that is owed of the key; how many confirmations these are.

@@ -38,6 +38,12 @@ void GrantTable::Close(SlotIndex slot) {
   grants_.erase(grant);
 }
 
+void GrantTable::Move(SlotIndex from, SlotIndex to) {
+  OpenGrant grant = std::move(grants_.at(from));
+  Close(from);
+  Open(to, std::move(grant));
+}
+
 std::optional<SlotIndex> GrantTable::Due(absl::Time now) const {
   if (by_deadline_.empty() || by_deadline_.begin()->first > now) return std::nullopt;
   return by_deadline_.begin()->second;

@@ -47,6 +47,8 @@ class GrantTable {
   // The last session in which the part was reported; 0: none.
   SessionId SealedIn(SlotIndex slot, SealMark mark) const;
   void Close(SlotIndex slot);
+  // It is the grant of another slot from now on.
+  void Move(SlotIndex from, SlotIndex to);
   // A granted slot whose deadline has come, the earliest first. The caller closes it.
   std::optional<SlotIndex> Due(absl::Time now) const;
   // Never falls: what is opened later is newer.

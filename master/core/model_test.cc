@@ -41,6 +41,7 @@ INSTANTIATE_TEST_SUITE_P(All, ModelSeeds, testing::Combine(testing::Range(1, 81)
 // Others, which have once found a fault.
 TEST(ModelTest, NoHistoryBreaksAPromiseAgain) {
   RunModel({.seed = 196, .has_damage = true, .eviction_policy = "cohort"});
+  RunModel({.seed = 198, .has_damage = true, .eviction_policy = "lru"});
   RunModel({.seed = 271, .eviction_policy = "lru"});
   RunModel({.seed = 361, .has_damage = true, .eviction_policy = "s3fifo"});
 }

@@ -25,6 +25,7 @@ std::optional<Obituary> Obituaries::Add(const Obituary& obituary) {
   if (forgotten.covers_removal) {
     forgotten_removals_ = std::max(forgotten_removals_, forgotten.dead_up_to);
   }
+  newest_forgotten_ = std::max({newest_forgotten_, forgotten.generation, forgotten.dead_up_to});
   index_.Erase(forgotten.key_hash, next_);
   ring_[next_] = obituary;
   index_.Insert(obituary.key_hash, next_);

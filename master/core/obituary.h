@@ -48,6 +48,8 @@ class Obituaries {
   std::optional<Obituary> Find(uint64_t key_hash) const;
   // Up to here any generation may be one that was removed, of a key that is forgotten.
   Generation forgotten_removals() const { return forgotten_removals_; }
+  // The newest that was known of any key that is forgotten.
+  Generation newest_forgotten() const { return newest_forgotten_; }
 
  private:
   uint32_t PositionOf(uint64_t key_hash) const;
@@ -57,6 +59,7 @@ class Obituaries {
   std::vector<Obituary> ring_;
   HashIndex index_;
   Generation forgotten_removals_ = {};
+  Generation newest_forgotten_ = {};
 };
 
 }  // namespace moonpool::master

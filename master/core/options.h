@@ -20,6 +20,10 @@ struct CoreOptions {
   // Behaviour.
   std::string eviction_policy = "cohort";
   absl::Duration max_grant = absl::Seconds(30);  // longest life of a grant
+  absl::Duration max_spare = absl::Seconds(5);   // and of one that names no key yet
+  // Spares may have this share of what is free, as long as this share of the capacity is.
+  double spare_fraction = 1.0 / 16;
+  double spare_free_min = 1.0 / 8;
   // Longest lease that is given. Also how long a new master evicts nothing that it adopted: long
   // leases are paid for with a full pool that takes no puts after a restart.
   absl::Duration max_lease = absl::Seconds(3);

@@ -34,6 +34,9 @@ void WriteTotals(const Totals& totals, v1::Totals* out) {
   out->set_copies_failed(ended - done);
   out->set_replicas_trimmed(totals.replicas_trimmed);
   out->set_parts_damaged(totals.parts_damaged);
+  out->set_spares_given(totals.spares_given);
+  out->set_spares_used(totals.spares_used);
+  out->set_spares_refused(totals.spares_refused);
 }
 
 void WriteStatus(const StatusResult& status, v1::GetStatusResponse& out) {
@@ -44,6 +47,7 @@ void WriteStatus(const StatusResult& status, v1::GetStatusResponse& out) {
   out.set_used_bytes(status.used_bytes);
   out.set_capacity_bytes(status.capacity_bytes);
   out.set_open_grants(status.open_grants);
+  out.set_spare_grants(status.spare_grants);
   out.set_live_leases(status.live_leases);
   out.set_leased_bytes(status.leased_bytes);
   out.set_eviction_policy(status.eviction_policy);

@@ -66,8 +66,10 @@ class Handlers {
   // each key. A key that had to wait when there were too many waiters: LIMIT_REACHED.
   CallId StartPuts(const v1::StartPutsRequest& request, absl::Time now,
                    Done<Encoded<v1::StartPutsResponse>> done);
-  void CommitPuts(const v1::CommitPutsRequest& request, absl::Time now,
-                  Done<v1::CommitPutsResponse> done);
+  // Whose key was taken is told so when nodes have forgotten what was written under the spare
+  // grant, or at the end of the caller's time.
+  CallId CommitPuts(const v1::CommitPutsRequest& request, absl::Time now,
+                    Done<v1::CommitPutsResponse> done);
   void AbortPuts(const v1::AbortPutsRequest& request, absl::Time now,
                  Done<v1::AbortPutsResponse> done);
   CallId Locate(const Encoded<v1::LocateRequest>& encoded, absl::Time now,
@@ -164,6 +166,8 @@ class Handlers {
                       Done<Response> done);
   // True when the put has to stand in the queue for space before it is tried.
   bool HasToQueue(const v1::StartPutsRequest& request, absl::Time now);
+  void GiveSpares(const v1::CommitPutsRequest& request, const Caller& caller, absl::Time now,
+                  v1::CommitPutsResponse& response);
   // After the core was changed: sends its commands and tries who waits.
   void Settle(absl::Time now);
   // Routes the core's commands and ends the sessions that it gave up; true when a removal was

@@ -1,4 +1,4 @@
-// StartPuts, CommitPuts, AbortPuts.
+// StartPuts.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -27,16 +27,7 @@ void WriteOutcome(const PutOutcome& outcome, absl::Duration elapsed, PlaceWriter
                   WireWriter& out) {
   using Wire = v1::PutResult;
   WriteStatus(Wire::kStatusFieldNumber, outcome.status, out);
-  if (outcome.grant.has_value()) {
-    const Grant& grant = *outcome.grant;
-    out.Message(Wire::kGrantFieldNumber, [&] {
-      out.Fixed64(v1::Grant::kGenerationFieldNumber, grant.generation.value);
-      out.Varint(v1::Grant::kHandleFieldNumber, grant.handle);
-      places.Write(v1::Grant::kReplicasFieldNumber, grant.replicas);
-      // The client counts from when it sent the request.
-      out.Varint(v1::Grant::kDeadlineMsFieldNumber, ToWireMs(grant.remaining + elapsed));
-    });
-  }
+  if (outcome.grant.has_value()) places.Write(Wire::kGrantFieldNumber, *outcome.grant, elapsed);
   out.Fixed64(Wire::kExistingGenerationFieldNumber, outcome.existing_generation.value);
 }
 
@@ -170,31 +161,6 @@ absl::Status CheckStartPuts(const v1::StartPutsRequest& request) {
   return absl::OkStatus();
 }
 
-absl::Status CheckFailedReplicas(const v1::CommitPutsRequest& request) {
-  for (const v1::CommitPut& put : request.puts()) {
-    if (put.failed_replicas_size() > static_cast<int>(kMaxReplicas)) {
-      return BadArgument("failed_replicas names more replicas than there can be");
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckPinned(const v1::AbortPutsRequest& request) {
-  for (const v1::AbortPut& put : request.puts()) {
-    if (put.pinned_size() > static_cast<int>(kMaxReplicas * kMaxPartsPerReplica)) {
-      return BadArgument("pinned names more parts than there can be");
-    }
-  }
-  return absl::OkStatus();
-}
-
-template <typename Response>
-void WriteStatuses(const std::vector<absl::Status>& statuses, Response& response) {
-  for (const absl::Status& status : statuses) {
-    StatusToProto(status, response.add_results());
-  }
-}
-
 }  // namespace
 
 bool Handlers::HasToQueue(const v1::StartPutsRequest& request, absl::Time now) {
@@ -257,53 +223,6 @@ CallId Handlers::StartPuts(const v1::StartPutsRequest& request, absl::Time now,
   }
   Settle(now);
   return call;
-}
-
-void Handlers::CommitPuts(const v1::CommitPutsRequest& request, absl::Time now,
-                          Done<v1::CommitPutsResponse> done) {
-  absl::Status status = Admit(request.header(), request.puts_size());
-  if (status.ok()) status = CheckFailedReplicas(request);
-  if (!status.ok()) return std::move(done)(std::move(status));
-
-  const WireCaller caller(request.header());
-  std::vector<CommitPut> puts(static_cast<size_t>(request.puts_size()));
-  for (size_t i = 0; i < puts.size(); ++i) {
-    const v1::CommitPut& put = request.puts(static_cast<int>(i));
-    puts[i].generation = Generation{put.generation()};
-    puts[i].handle = put.handle();
-    puts[i].failed_replicas.assign(put.failed_replicas().begin(), put.failed_replicas().end());
-  }
-  const absl::StatusOr<std::vector<absl::Status>> results = core_.CommitPuts(*caller, puts, now);
-  v1::CommitPutsResponse& response = done.response();
-  if (results.ok()) {
-    SetHeader(core_.term(), response.mutable_header());
-    WriteStatuses(*results, response);
-  }
-  std::move(done)(results.status());
-  Settle(now);
-}
-
-void Handlers::AbortPuts(const v1::AbortPutsRequest& request, absl::Time now,
-                         Done<v1::AbortPutsResponse> done) {
-  absl::Status status = Admit(request.header(), request.puts_size());
-  if (status.ok()) status = CheckPinned(request);
-  if (!status.ok()) return std::move(done)(std::move(status));
-
-  const WireCaller caller(request.header());
-  std::vector<AbortPut> puts;
-  puts.reserve(static_cast<size_t>(request.puts_size()));
-  for (const v1::AbortPut& put : request.puts()) {
-    puts.push_back({.generation = Generation{put.generation()}, .handle = put.handle()});
-    for (const v1::Part& part : put.pinned()) puts.back().pinned.push_back(FromProto(part));
-  }
-  const absl::StatusOr<std::vector<absl::Status>> results = core_.AbortPuts(*caller, puts, now);
-  v1::AbortPutsResponse& response = done.response();
-  if (results.ok()) {
-    SetHeader(core_.term(), response.mutable_header());
-    WriteStatuses(*results, response);
-  }
-  std::move(done)(results.status());
-  Settle(now);
 }
 
 }  // namespace moonpool::master

@@ -163,6 +163,16 @@ void PlaceWriter::Write(int field, const Location& location, absl::Duration elap
   });
 }
 
+void PlaceWriter::Write(int field, const Grant& grant, absl::Duration elapsed) {
+  out_.Message(field, [&] {
+    out_.Fixed64(v1::Grant::kGenerationFieldNumber, grant.generation.value);
+    out_.Varint(v1::Grant::kHandleFieldNumber, grant.handle);
+    Write(v1::Grant::kReplicasFieldNumber, grant.replicas);
+    // The client counts from when it sent the request.
+    out_.Varint(v1::Grant::kDeadlineMsFieldNumber, ToWireMs(grant.remaining + elapsed));
+  });
+}
+
 void PlaceWriter::WriteNodes(int field) const {
   for (const NodeId node : nodes_) {
     const std::optional<NodeAddress> address = core_.AddressOf(node);

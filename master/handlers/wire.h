@@ -99,6 +99,7 @@ class PlaceWriter {
   void Write(int field, const Replicas& replicas);
   // `elapsed`: since the request came. Leases go from there on the wire.
   void Write(int field, const Location& location, absl::Duration elapsed);
+  void Write(int field, const Grant& grant, absl::Duration elapsed);
   void WriteNodes(int field) const;
 
  private:

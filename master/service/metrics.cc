@@ -99,6 +99,12 @@ ServiceMetrics::ServiceMetrics(metrics::Registry& r)
       grants_(r.AddCounter("moonpool_master_grants_total", "Puts that were granted.")),
       commits_(r.AddCounter("moonpool_master_commits_total", "Puts that were committed.")),
       aborts_(r.AddCounter("moonpool_master_aborts_total", "Grants that were aborted or expired.")),
+      spares_given_(r.AddCounter("moonpool_master_spare_grants_given_total",
+                                 "Grants that named no key when they were given.")),
+      spares_used_(r.AddCounter("moonpool_master_spare_grants_used_total",
+                                "Of those: became the grant of a key.")),
+      spares_refused_(r.AddCounter("moonpool_master_spare_grants_refused_total",
+                                   "Of those: written to, and their key was taken.")),
       evictions_(r.AddCounter("moonpool_master_evictions_total", "Objects evicted to make room.")),
       evicted_bytes_(r.AddCounter("moonpool_master_evicted_bytes_total",
                                   "Bytes of objects evicted to make room.")),
@@ -302,6 +308,9 @@ void ServiceMetrics::PublishTotals(const Totals& now) {
   grants_.Increment(now.puts_started - totals_.puts_started);
   commits_.Increment(now.puts_committed - totals_.puts_committed);
   aborts_.Increment(now.puts_aborted - totals_.puts_aborted);
+  spares_given_.Increment(now.spares_given - totals_.spares_given);
+  spares_used_.Increment(now.spares_used - totals_.spares_used);
+  spares_refused_.Increment(now.spares_refused - totals_.spares_refused);
   evictions_.Increment(now.evicted - totals_.evicted);
   evicted_bytes_.Increment(now.evicted_bytes - totals_.evicted_bytes);
   removals_.Increment(now.removed - totals_.removed);

@@ -75,6 +75,9 @@ class ServiceMetrics {
   metrics::Counter& grants_;
   metrics::Counter& commits_;
   metrics::Counter& aborts_;
+  metrics::Counter& spares_given_;
+  metrics::Counter& spares_used_;
+  metrics::Counter& spares_refused_;
   metrics::Counter& evictions_;
   metrics::Counter& evicted_bytes_;
   metrics::Counter& removals_;

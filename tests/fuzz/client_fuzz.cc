@@ -33,6 +33,7 @@ class Scene {
     SessionOptions options;
     options.client_id = options.seed = 1;
     options.get_bytes_max = kGetBytesMax;
+    options.spares = {.puts_before = 1, .puts_after_failure = 1};
     options.peers.host_id = kLocalHost;
     options.peers.paths = {{&pool_.shm, /*same_host_only=*/true}, {&pool_.tcp, false}};
     client_ = std::make_unique<CoreClient>(master_, pool_.waiter, pool_.log.logger(), options);

@@ -159,6 +159,14 @@ void ClientSteps::CommitPuts() {
     put->set_generation(feed_.OneIn(8) ? feed_.Number() : seen.grant.generation());
     put->set_handle(feed_.OneIn(8) ? feed_.Number32() : seen.grant.handle());
     if (feed_.OneIn(4)) put->add_failed_replicas(feed_.Number32());
+    if (!feed_.OneIn(2)) continue;
+    put->set_key(scene_.Key());
+    if (feed_.OneIn(2)) put->set_parent(scene_.Key());
+  }
+  if (feed_.OneIn(2)) {
+    request.mutable_spare()->set_size_bytes(scene_.Size());
+    request.mutable_spare()->set_replicas(static_cast<uint32_t>(feed_.Below(3)));
+    request.mutable_spare()->set_count(static_cast<uint32_t>(feed_.Below(4)));
   }
   scene_.Call(&Handlers::CommitPuts, request);
 }
@@ -170,6 +178,7 @@ void ClientSteps::AbortPuts() {
   v1::AbortPut* put = request.add_puts();
   put->set_generation(feed_.OneIn(8) ? feed_.Number() : seen.grant.generation());
   put->set_handle(feed_.OneIn(8) ? feed_.Number32() : seen.grant.handle());
+  if (feed_.OneIn(4)) put->set_key(scene_.Key());
   for (const v1::Replica& replica : seen.grant.replicas()) {
     for (const v1::Part& part : replica.parts()) {
       if (!feed_.OneIn(2)) continue;

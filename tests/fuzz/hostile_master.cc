@@ -182,6 +182,14 @@ absl::StatusOr<v1::CommitPutsResponse> HostileMaster::CommitPuts(
   v1::CommitPutsResponse response;
   const int count = CountFor(request.puts_size());
   for (int i = 0; i < count; ++i) *response.add_results() = Outcome();
+  if (request.has_spare()) {
+    const uint64_t spares = feed_.Below(4);
+    for (uint64_t i = 0; i < spares; ++i) {
+      *response.add_spares() = Grant(request.spare().size_bytes());
+    }
+    FillNodes(response.mutable_nodes());
+  }
+  if (feed_.OneIn(4)) response.add_bound()->set_handle(feed_.Number32());
   return Deliver(std::move(response));
 }
 

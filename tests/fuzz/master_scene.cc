@@ -164,6 +164,23 @@ void MasterScene::Look(const v1::StartPutsRequest& request, const v1::StartPutsR
   }
 }
 
+// Spares get a key here, under which nodes may report them.
+void MasterScene::Look(const v1::CommitPutsRequest& request,
+                       const v1::CommitPutsResponse& response) {
+  MP_CHECK(response.results_size() == request.puts_size(), "results of another batch");
+  for (const v1::Grant& grant : response.spares()) {
+    CheckPlaces(core_, now_, grant.replicas(), response.nodes());
+    v1::PutKey put;
+    put.set_key(Key());
+    put.set_size_bytes(request.spare().size_bytes());
+    for (const v1::Replica& replica : grant.replicas()) {
+      MP_CHECK(PayloadBytes(replica) == put.size_bytes(), "a spare of another size");
+    }
+    grants_.push_back({request.header().namespace_(), put, grant});
+    if (grants_.size() > kGrantsKept) grants_.pop_front();
+  }
+}
+
 void MasterScene::Look(const v1::LocateRequest&, const v1::LocateResponse& response) {
   for (const v1::LocateResult& result : response.results()) {
     MP_CHECK(result.has_location() == (result.status().code() == 0), "a location, or the miss");

@@ -76,6 +76,7 @@ class MasterScene {
   template <typename Request, typename Response>
   void TakeAnswer(const Request& request, const absl::Status& status, const Response& response);
   void Look(const v1::StartPutsRequest& request, const v1::StartPutsResponse& response);
+  void Look(const v1::CommitPutsRequest& request, const v1::CommitPutsResponse& response);
   void Look(const v1::LocateRequest& request, const v1::LocateResponse& response);
   void Look(const v1::MatchPrefixRequest& request, const v1::MatchPrefixResponse& response);
   void Look(const v1::ListObjectsRequest& request, const v1::ListObjectsResponse& response);

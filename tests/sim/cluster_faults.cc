@@ -221,9 +221,10 @@ void Cluster::RotABit() {
   if (node == nullptr) return;
   const auto part = node->AnyPart(random_);
   if (!part.has_value()) return;
-  const bool is_viewed = std::any_of(clients_.begin(), clients_.end(),
-                                     [&](const auto& client) { return client->Views(part->key); });
-  if (is_viewed) return;
+  const bool is_trusted = std::any_of(clients_.begin(), clients_.end(), [&](const auto& client) {
+    return !client->crashed() && client->Trusts(part->key);
+  });
+  if (is_trusted) return;
   node->Rot(part->extent, random_);
   ++probes_["bits rotten"];
 }

@@ -87,8 +87,9 @@ class Cluster {
   void UseAgain(const std::string& node);
   void ReadBack();
 
-  // Long enough for every deadline, straggler and time-out of the run to pass.
-  static constexpr absl::Duration kQuiesce = absl::Seconds(60);
+  // Long enough for every deadline, straggler and time-out of the run to pass, and for a source of
+  // copies that the last fault has put in doubt to be read again.
+  static constexpr absl::Duration kQuiesce = absl::Seconds(75);
 
   const SimOptions options_;
   Random random_;

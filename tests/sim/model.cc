@@ -78,8 +78,9 @@ std::string Model::PutEnded(uint64_t attempt_id, const absl::Status& status, int
       return "";  // its bytes may have been sealed before the word came
     case absl::StatusCode::kResourceExhausted: return "";
     case absl::StatusCode::kUnavailable:
-      // Somebody looks at the bytes, and the caller could not wait for others.
-      if (reason == ErrorReason::kBytesPinned) return "";
+      // Somebody looks at the bytes, of one replica or of all, and the caller could not wait for
+      // others.
+      if (reason == ErrorReason::kBytesPinned || reason == ErrorReason::kReplicasUnmet) return "";
       [[fallthrough]];
     case absl::StatusCode::kCancelled:
       // A node is let in once the store has it.

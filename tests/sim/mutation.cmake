@@ -13,6 +13,7 @@ target_sources(
           ${root}/master/core/placement_test.cc
           ${root}/master/core/remove_test.cc
           ${root}/master/core/return_test.cc
+          ${root}/master/core/spare_test.cc
           ${root}/master/handlers/reigns_test.cc
           ${root}/master/meta/records_test.cc
           ${root}/storage_node/journal/record_table_test.cc

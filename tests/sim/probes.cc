@@ -15,6 +15,9 @@ void AddProbes(const SimMaster& leader, Probes& probes) {
   probes["removed"] += totals.removed;
   probes["copies made"] += totals.copies_ended[static_cast<size_t>(master::CopyEnd::kDone)];
   probes["replicas trimmed"] += totals.replicas_trimmed;
+  probes["spare grants given"] += totals.spares_given;
+  probes["spare grants used"] += totals.spares_used;
+  probes["spare grants refused"] += totals.spares_refused;
 }
 
 void AddProbes(const SimNode& node, Probes& probes) {

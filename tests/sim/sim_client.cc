@@ -26,6 +26,7 @@ client::SessionOptions OptionsOf(const ClientWorld& world, transport::Transport*
   options.peers.paths = {{.transport = shared_memory, .same_host_only = true},
                          {.transport = network}};
   options.peers.host_id = world.options.HostOfClient(id);
+  options.spares = {.puts_before = 1, .puts_after_failure = 1};  // it fails often here
   return options;
 }
 
@@ -148,16 +149,12 @@ void SimClient::LookAt(const std::string& key) {
   if (crashed_) return;
   ReportTime("GetView", deadline);
   if (!view.ok()) return;
+  viewed_.insert(key);
   std::vector<std::byte> bytes = CopyOf(*view);
   if (!view->valid()) return;  // the node died in between
   ReportOn(key, world_.model.Viewed(key, bytes, begun, world_.scheduler.Now()));
   if (views_.size() == kOpenViewsMax) views_.erase(views_.begin());
   views_.push_back({.key = key, .view = *std::move(view), .copy = std::move(bytes)});
-}
-
-bool SimClient::Views(const std::string& key) const {
-  return std::any_of(views_.begin(), views_.end(),
-                     [&](const OpenView& open) { return open.key == key; });
 }
 
 void SimClient::CheckViews() {
@@ -171,32 +168,53 @@ void SimClient::CheckViews() {
 }
 
 void SimClient::Put() {
+  if (random_.OneIn(5)) return PutBlocks();
   std::vector<std::string> chain = RandomChain();
   const size_t first = random_.Below(chain.size());
   const size_t count = 1 + random_.Below(std::min<size_t>(4, chain.size() - first));
-  std::vector<uint64_t> attempts;
-  std::vector<std::vector<std::byte>> values;
-  std::vector<PutItem> items;
+  std::vector<Value> values;
   for (size_t i = first; i < first + count; ++i) {
     const size_t size = random_.OneIn(10) ? 0 : 8 + random_.Below(world_.options.object_bytes_max);
-    attempts.push_back(world_.model.PutStarted(chain[i], size, world_.scheduler.Now()));
-    values.push_back(ValueOf(chain[i], attempts.back(), size));
+    values.push_back({.key = chain[i], .parent = i == 0 ? "" : chain[i - 1], .size = size});
+  }
+  Put(values, {.replicas = random_.OneIn(2) ? 1 : world_.options.replicas,
+               .min_replicas = 1,
+               .wait_for_space = random_.OneIn(2),
+               .wait_for_writer = random_.OneIn(2)});
+}
+
+void SimClient::PutBlocks() {
+  const size_t size = 8 + world_.options.object_bytes_max / 4;
+  const uint32_t replicas = random_.OneIn(2) ? 1 : world_.options.replicas;
+  for (int chains = 0; chains < 3 && !crashed_; ++chains) {
+    const std::vector<std::string> chain = RandomChain();
+    const std::vector<absl::Status> there = client_.Exists(chain, RandomTimeout().options);
+    for (size_t i = 0; i < chain.size() && !crashed_ && world_.violation->empty(); ++i) {
+      if (there[i].ok() && !random_.OneIn(8)) continue;
+      Put({{.key = chain[i], .parent = i == 0 ? "" : chain[i - 1], .size = size}},
+          {.replicas = replicas, .wait_for_space = random_.OneIn(2)});
+    }
+  }
+}
+
+void SimClient::Put(const std::vector<Value>& values, PutOptions options) {
+  std::vector<uint64_t> attempts;
+  std::vector<std::vector<std::byte>> bytes;
+  std::vector<PutItem> items;
+  for (const auto& [key, parent, size] : values) {
+    attempts.push_back(world_.model.PutStarted(key, size, world_.scheduler.Now()));
+    bytes.push_back(ValueOf(key, attempts.back(), size));
     // In two pieces, as a layer-wise cache has them.
-    const ConstBuffer whole = values.back();
-    items.push_back(PutItem{.key = chain[i],
+    const ConstBuffer whole = bytes.back();
+    items.push_back(PutItem{.key = key,
                             .value = {whole.subspan(0, size / 3), whole.subspan(size / 3)},
-                            .parent = i == 0 ? "" : chain[i - 1]});
+                            .parent = parent});
+    world_.model.Wished(key, options.replicas);
   }
   const Deadline deadline = RandomTimeout();
-  const uint32_t replicas = random_.OneIn(2) ? 1 : world_.options.replicas;
-  for (const PutItem& item : items) world_.model.Wished(item.key, replicas);
+  options.call = deadline.options;
   starts_ = 0;
-  const std::vector<absl::Status> results =
-      client_.PutMany(items, {.call = deadline.options,
-                              .replicas = replicas,
-                              .min_replicas = 1,
-                              .wait_for_space = random_.OneIn(2),
-                              .wait_for_writer = random_.OneIn(2)});
+  const std::vector<absl::Status> results = client_.PutMany(items, options);
   if (crashed_) return;
   const absl::Time now = world_.scheduler.Now();
   ReportTime("PutMany", deadline);

@@ -20,7 +20,11 @@ bool SimOperator::IsExcused(const absl::Status& status) {
 }
 
 void SimOperator::Forget(const std::string& name) {
-  wishes_.erase(name);
+  // Until a master has answered, what was wished before may be so.
+  if (const auto wish = wishes_.find(name); wish != wishes_.end()) {
+    wish->second.is_answered = false;
+    wish->second.number = ++wishes_made_;
+  }
   SimMaster* const leader = masters_.leader();
   if (leader == nullptr) {
     scheduler_.After(kAskAgainAfter, [this, name] { Forget(name); });
@@ -34,6 +38,7 @@ void SimOperator::Forget(const std::string& name) {
       [this, name, is_answered](const absl::Status& status, const v1::ForgetNodeResponse&) {
         // Until the answer has come a crash may undo it.
         *is_answered = status.ok() || absl::IsNotFound(status);
+        if (*is_answered) wishes_.erase(name);
         if (*is_answered || IsExcused(status)) return;
         violate_(absl::StrCat("forget of ", name, ": ", status.message()));
       };

@@ -1,7 +1,7 @@
 // Records what today's release says on its wires, for the releases to come: a master, a node and
 // two clients in one process, all of them real. Prints the recording.
 //
-//   build/dev/bin/record-wire > tests/versions/testdata/wire_1_3.rec
+//   build/dev/bin/record-wire > tests/versions/testdata/wire_1_4.rec
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>

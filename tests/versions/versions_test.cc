@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <map>
@@ -410,10 +411,12 @@ TEST_P(OtherRelease, ItsMastersAndNodesServeClients) {
 
 INSTANTIATE_TEST_SUITE_P(All, OtherRelease,
                          ::testing::Values(Release{.recording = "wire_1_2.rec", .is_later = false},
-                                           Release{.recording = "wire_1_2.rec", .is_later = true}),
+                                           Release{.recording = "wire_1_3.rec", .is_later = false},
+                                           Release{.recording = "wire_1_3.rec", .is_later = true}),
                          [](const auto& release) {
-                           return release.param.is_later ? std::string("Later")
-                                                         : std::string("Wire_1_2");
+                           return release.param.is_later
+                                      ? std::string("Later")
+                                      : std::string(release.param.recording, strlen("wire_1_2"));
                          });
 
 }  // namespace

@@ -87,10 +87,13 @@ void FakeMaster::StartPut(const v1::PutKey& put, uint64_t request_id, uint32_t r
     by_request_[{request_id, put.key()}] = granted_[put.key()].generation;
   }
   const Object& object = granted_[put.key()];
-  v1::Grant* grant = result->mutable_grant();
+  FillGrant(object, result->mutable_grant());
+  result->mutable_grant()->set_deadline_ms(30000);
+}
+
+void FakeMaster::FillGrant(const Object& object, v1::Grant* grant) {
   grant->set_generation(object.generation);
   grant->set_handle(object.handle);
-  grant->set_deadline_ms(30000);
   for (const v1::Replica& replica : object.replicas) *grant->add_replicas() = replica;
 }
 
@@ -133,8 +136,19 @@ absl::StatusOr<v1::CommitPutsResponse> FakeMaster::CommitPuts(const v1::CommitPu
   return Run("CommitPuts", request, context, v1::CommitPutsResponse(), [&](auto* response) {
     mutex_.AssertHeld();
     for (const v1::CommitPut& put : request.puts()) {
-      StatusToProto(CommitOne(put), response->add_results());
+      const absl::Status status =
+          put.key().empty() ? CommitOne(put) : CommitSpare(put, response->add_bound());
+      StatusToProto(status, response->add_results());
     }
+    for (uint32_t i = 0; i < std::min(request.spare().count(), spares_max); ++i) {
+      v1::PutKey unknown;
+      unknown.set_size_bytes(request.spare().size_bytes());
+      Object spare = Place(unknown, request.spare().replicas());
+      FillGrant(spare, response->add_spares());
+      response->mutable_spares(static_cast<int>(i))->set_deadline_ms(5000);
+      spares_[spare.generation] = std::move(spare);
+    }
+    if (!response->spares().empty()) FillNodes(response->mutable_nodes());
   });
 }
 
@@ -163,12 +177,40 @@ absl::Status FakeMaster::CommitOne(const v1::CommitPut& put) {
   return MakeError(absl::StatusCode::kAborted, ErrorReason::kGrantAborted, "no such grant");
 }
 
+absl::Status FakeMaster::CommitSpare(const v1::CommitPut& put, v1::BoundPut* bound) {
+  const auto spare = spares_.find(put.generation());
+  const auto live = live_.find(put.key());
+  if (live != live_.end() && live->second.generation == put.generation()) {
+    bound->set_handle(live->second.handle);
+    return absl::OkStatus();
+  }
+  if (spare == spares_.end()) {
+    return MakeError(absl::StatusCode::kAborted, ErrorReason::kGrantAborted, "no such spare");
+  }
+  Object object = std::move(spare->second);
+  spares_.erase(spare);
+  if (live != live_.end() || granted_.count(put.key()) > 0) {
+    for (const auto& node : nodes_.all()) node->Free(Generation{object.generation});
+    if (live == live_.end()) {
+      return MakeError(absl::StatusCode::kAborted, ErrorReason::kBeingWritten, "being written");
+    }
+    bound->set_existing_generation(live->second.generation);
+    return MakeError(absl::StatusCode::kAlreadyExists, ErrorReason::kAlreadyExists, "there");
+  }
+  object.key = put.key();
+  object.handle += 1000;  // where it stands now
+  bound->set_handle(object.handle);
+  live_[put.key()] = std::move(object);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<v1::AbortPutsResponse> FakeMaster::AbortPuts(const v1::AbortPutsRequest& request,
                                                             const CallContext& context) {
   return Run("AbortPuts", request, context, v1::AbortPutsResponse(), [&](auto* response) {
     mutex_.AssertHeld();
     for (const v1::AbortPut& put : request.puts()) {
       aborts_.push_back(put);
+      spares_.erase(put.generation());
       std::erase_if(granted_,
                     [&](const auto& grant) { return grant.second.generation == put.generation(); });
       response->add_results();
@@ -307,6 +349,7 @@ void FakeMaster::ChangeLeader() {
     if (is_sealed(object)) live_[key] = std::move(object);
   }
   granted_.clear();
+  spares_.clear();
   by_request_.clear();
   ++term_.value;
   for (auto& [key, object] : live_) object.handle = ++counter_ + 100;
@@ -355,6 +398,10 @@ std::vector<uint64_t> FakeMaster::request_ids() const {
 std::vector<v1::AbortPut> FakeMaster::aborts() const {
   absl::MutexLock lock(&mutex_);
   return aborts_;
+}
+size_t FakeMaster::spares() const {
+  absl::MutexLock lock(&mutex_);
+  return spares_.size();
 }
 size_t FakeMaster::open_grants() const {
   absl::MutexLock lock(&mutex_);

@@ -40,6 +40,7 @@ class FakeMaster final : public MasterStub {
   std::vector<std::string> start_hosts;  // where the callers of StartPuts said that they were
   std::vector<uint32_t> list_limits;     // how many objects the callers of ListObjects wanted
   std::string fingerprint;    // what OpenNamespace answers; empty: what it was asked with
+  uint32_t spares_max = 0;    // spare grants that it gives with one commit
   uint64_t stripe_bytes = 0;  // parts of this size, on different nodes; 0: one part
   unsigned version_major = 1;
   int starts_without_nodes = 0;  // the next ones are refused with NO_NODES
@@ -61,6 +62,7 @@ class FakeMaster final : public MasterStub {
   std::vector<uint64_t> request_ids() const;  // of StartPuts
   std::vector<v1::AbortPut> aborts() const;
   size_t open_grants() const;
+  size_t spares() const;  // that are out
 
   // What goes over the wire in answer to these.
   absl::StatusOr<v1::StartPutsResponse> Reply(const v1::StartPutsRequest& request,
@@ -117,6 +119,9 @@ class FakeMaster final : public MasterStub {
   Object Place(const v1::PutKey& put, uint32_t replicas) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static bool IsNamedBy(const v1::CommitPut& put, const Object& object);
   absl::Status CommitOne(const v1::CommitPut& put) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CommitSpare(const v1::CommitPut& put, v1::BoundPut* bound)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void FillGrant(const Object& object, v1::Grant* grant);
   absl::Status MissOf(const std::string& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drop(const std::string& key, ErrorReason why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FillLocation(const Object& object, uint64_t lease_ms, v1::Location* location) const;
@@ -127,6 +132,7 @@ class FakeMaster final : public MasterStub {
   mutable absl::Mutex mutex_;
   std::map<std::string, Object> live_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Object> granted_ ABSL_GUARDED_BY(mutex_);  // one open grant per key
+  std::map<uint64_t, Object> spares_ ABSL_GUARDED_BY(mutex_);      // by generation; without a key
   std::map<std::pair<uint64_t, std::string>, uint64_t> by_request_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, ErrorReason> gone_ ABSL_GUARDED_BY(mutex_);
   std::vector<Fault> faults_ ABSL_GUARDED_BY(mutex_);

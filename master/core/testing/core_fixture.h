@@ -112,11 +112,29 @@ class CoreFixture {
   }
   absl::Status Commit(const Grant& grant, absl::InlinedVector<uint32_t, 1> failed = {}) {
     const CommitPut puts[] = {{grant.generation, grant.handle, std::move(failed)}};
-    return core.CommitPuts(Me(), puts, now)->front();
+    return core.CommitPuts(Me(), puts, now)->front().status;
   }
-  absl::Status Abort(const Grant& grant, std::vector<Part> pinned = {}) {
-    const AbortPut puts[] = {{grant.generation, grant.handle, std::move(pinned)}};
+  absl::Status Abort(const Grant& grant, std::vector<Part> pinned = {},
+                     absl::string_view key = {}) {
+    const AbortPut puts[] = {{grant.generation, grant.handle, std::move(pinned), key}};
     return core.AbortPuts(Me(), puts, now)->front();
+  }
+  std::vector<Grant> Spares(uint64_t size, uint32_t count, const PutArguments& arguments = {}) {
+    return core.GrantSpares(
+        Me(arguments),
+        SpareWish{.size_bytes = size, .replicas = arguments.replicas, .count = count}, now);
+  }
+  // One that must come.
+  Grant Spare(uint64_t size, const PutArguments& arguments = {}) {
+    std::vector<Grant> spares = Spares(size, 1, arguments);
+    EXPECT_EQ(spares.size(), 1u);
+    return spares.empty() ? Grant{} : std::move(spares.front());
+  }
+  CommitOutcome CommitAs(absl::string_view key, const Grant& spare,
+                         const PutArguments& arguments = {}) {
+    const CommitPut puts[] = {
+        {spare.generation, spare.handle, {}, key, absl::string_view(arguments.parent)}};
+    return core.CommitPuts(Me(arguments), puts, now)->front();
   }
   absl::Status Put(absl::string_view key, uint64_t size, const PutArguments& arguments = {}) {
     const PutOutcome outcome = Start(key, size, arguments);

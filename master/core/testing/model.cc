@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/error.h"
 #include "common/testing/status_matchers.h"
 
 namespace moonpool::master {
@@ -140,6 +141,7 @@ void Model::PassTime(absl::Duration time) {
 }
 
 void Model::StartPut() {
+  if (random_.OneIn(4)) return random_.OneIn(4) ? TakeSpares() : UseSpare();
   const std::string key = PickKey();
   std::string parent = random_.OneIn(2) ? PickKey() : "";
   if (parent == key) parent.clear();
@@ -180,10 +182,68 @@ void Model::FinishPut() {
 void Model::CommitPut() {
   if (sealed_.empty()) return;
   std::swap(sealed_[random_.Below(sealed_.size())], sealed_.back());
-  const struct CommitPut commits[] = {
-      {sealed_.back().generation, sealed_.back().handle, sealed_.back().failed}};
+  const SealedPut put = std::move(sealed_.back());
   sealed_.pop_back();
+  if (!put.key.empty()) return CommitSpare(put);
+  const struct CommitPut commits[] = {{put.generation, put.handle, put.failed}};
   ASSERT_THAT(core_->CommitPuts(Me(), commits, now_), IsOk());
+}
+
+void Model::TakeSpares() {
+  const uint64_t size = random_.OneIn(2) ? 200 : 2000;
+  const SpareWish wish{.size_bytes = size,
+                       .replicas = 1 + static_cast<uint32_t>(random_.Below(2)),
+                       .count = 1 + static_cast<uint32_t>(random_.Below(4))};
+  for (Grant& grant : core_->GrantSpares(Me(), wish, now_)) {
+    newest_ = std::max(newest_, grant.generation);
+    spares_.push_back({std::move(grant), size});
+  }
+}
+
+// Writes what the nodes take, then says so, gives it up, or is not heard of again.
+void Model::UseSpare() {
+  if (spares_.empty()) return;
+  std::swap(spares_[random_.Below(spares_.size())], spares_.back());
+  const SpareHeld spare = std::move(spares_.back());
+  spares_.pop_back();
+  const OpenPut put{.key = PickKey(),
+                    .parent = random_.OneIn(2) ? "key0" : "",
+                    .size = spare.size,
+                    .grant = spare.grant,
+                    .replicas = static_cast<uint32_t>(spare.grant.replicas.size())};
+  const Generation generation = put.grant.generation;
+  sizes_[generation] = put.size;
+  in_flight_.insert(generation);
+  bool is_written = true;
+  for (uint32_t r = 0; r < put.grant.replicas.size(); ++r) {
+    is_written = !random_.OneIn(10) && SealReplica(put, r) && is_written;
+  }
+  if (!is_written || random_.OneIn(10)) {
+    const struct AbortPut aborts[] = {{generation, put.grant.handle, {}, put.key}};
+    ASSERT_THAT(core_->AbortPuts(Me(), aborts, now_), IsOk());
+    return;
+  }
+  if (random_.OneIn(8)) return;
+  sealed_.push_back({generation, put.grant.handle, {}, put.key, put.parent});
+  if (!random_.OneIn(3)) CommitPut();
+}
+
+void Model::CommitSpare(const SealedPut& put) {
+  const struct CommitPut commits[] = {{put.generation, put.handle, {}, put.key, put.parent}};
+  const auto outcomes = core_->CommitPuts(Me(), commits, now_);
+  ASSERT_THAT(outcomes, IsOk());
+  const CommitOutcome& outcome = outcomes->front();
+  if (outcome.status.ok()) {
+    const WhyResult why = *core_->Why("", put.key, now_);
+    ASSERT_EQ(why.state, "stored") << put.key;
+    ASSERT_EQ(why.generation, put.generation) << put.key;
+    in_flight_.erase(put.generation);
+  } else if (outcome.is_pending) {
+    sealed_.push_back(put);  // and asks again
+  } else if (ReasonOf(outcome.status) != ErrorReason::kGrantAborted) {
+    in_flight_.erase(put.generation);  // it is nowhere
+    left_in_flight_.erase(put.generation);
+  }
 }
 
 bool Model::SealReplica(const OpenPut& put, uint32_t replica) {
@@ -233,7 +293,9 @@ void Model::Get() {
         << key << " was leased: " << found.status;
     return;
   }
-  ASSERT_GT(found.location.generation, removed_[key]) << key << " was removed";
+  ASSERT_TRUE(found.location.generation > removed_[key] ||
+              left_in_flight_.contains(found.location.generation))
+      << key << " was removed";
   ExpectRightParts(key, found.location);
   if (is_held) {
     ASSERT_EQ(found.location.generation, held->second.location.generation);

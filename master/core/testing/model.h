@@ -54,6 +54,12 @@ class Model {
     Generation generation;
     Handle handle = kNoHandle;
     absl::InlinedVector<uint32_t, 1> failed;
+    std::string key = {};  // of a spare grant
+    std::string parent = {};
+  };
+  struct SpareHeld {
+    Grant grant;
+    uint64_t size = 0;
   };
   struct HeldLocation {
     Location location;
@@ -77,6 +83,9 @@ class Model {
   void CommitPut();
   bool SealReplica(const OpenPut& put, uint32_t replica);
   void AbortPut();
+  void TakeSpares();
+  void UseSpare();
+  void CommitSpare(const SealedPut& put);
   void Get();
   void ExpectRightParts(const std::string& key, const Location& location);
   void Remove();
@@ -131,7 +140,13 @@ class Model {
   absl::Time now_ = absl::UnixEpoch();
   uint64_t requests_ = 0;
   std::vector<OpenPut> puts_;
-  std::vector<SealedPut> sealed_;         // and not committed
+  std::vector<SealedPut> sealed_;  // and not committed
+  std::vector<SpareHeld> spares_;
+  // Sealed under a spare, and the writer has not been told what came of it: by this master or one
+  // before. What it wrote may be there when the next master begins, whatever happened to the key
+  // meanwhile; under the master that gave the spare it may not.
+  std::set<Generation> in_flight_;
+  std::set<Generation> left_in_flight_;
   Generation newest_;                     // that was granted
   std::map<Generation, uint64_t> sizes_;  // of all that may have been sealed
   std::map<std::string, HeldLocation> held_;

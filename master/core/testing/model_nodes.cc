@@ -273,7 +273,9 @@ void Model::Restart() {
   NewCore();
   held_.clear();
   puts_.clear();
-  sealed_.clear();
+  std::erase_if(sealed_, [](const SealedPut& put) { return put.key.empty(); });
+  left_in_flight_.merge(in_flight_);
+  in_flight_.clear();
   // What was not confirmed may come back; nothing of it was promised.
   removals_.clear();
   removed_ = removed_for_good_;
