@@ -6,9 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "bench/measure/latency.h"
 #include "bench/measure/stopwatch.h"
+#include "cli/control_bench/call_queue.h"
 #include "common/random.h"
+#include "common/rpc/grpc/place_calls.h"
 #include "common/rpc/grpc/status_convert.h"
-#include "common/rpc/status_proto.h"
 #include "common/status_macros.h"
 #include "common/types.h"
 #include "common/version.h"
@@ -71,35 +72,44 @@ v1::RequestHeader HeaderOf(const std::string& name_space, uint64_t client_id) {
   return header;
 }
 
-absl::Status CheckLocated(const v1::LocateResponse& response) {
-  for (const v1::LocateResult& result : response.results()) {
-    if (result.status().code() != 0) return StatusFromProto(result.status());
-  }
-  return absl::OkStatus();
+void SetDeadline(grpc::ClientContext& context) {
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::milliseconds(kCallTimeoutMillis));
 }
 
+// Takes locations up as the client does.
 class Locator {
  public:
   Locator(const std::string& master, const std::vector<v1::LocateRequest>& requests, size_t first)
-      : stub_(OwnChannel(master)), requests_(requests), next_(first) {}
+      : calls_(OwnChannel(master)), requests_(requests), next_(first) {}
 
   absl::Status Call() {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::milliseconds(kCallTimeoutMillis));
-    response_ = v1::LocateResponse();
-    RETURN_IF_ERROR(
-        FromGrpc(stub_.Locate(&context, requests_[next_++ % requests_.size()], &response_)));
-    return CheckLocated(response_);
+    SetDeadline(context);
+    const auto call =
+        calls_.AsyncLocate(&context, requests_[next_++ % requests_.size()], queue_.queue());
+    LocateAnswer answer;
+    RETURN_IF_ERROR(queue_.Await(*call, &answer));
+    for (const LocateAnswer::Result& result : answer.results) RETURN_IF_ERROR(result.status);
+    return absl::OkStatus();
   }
-  const v1::LocateResponse& response() const { return response_; }
 
  private:
-  v1::MasterService::Stub stub_;
+  PlaceCalls calls_;
+  CallQueue queue_;
   const std::vector<v1::LocateRequest>& requests_;
   size_t next_;
-  v1::LocateResponse response_;  // of the last call
 };
+
+// What an echo is to answer.
+absl::StatusOr<std::string> AnswerTo(const v1::LocateRequest& request, const std::string& master) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::LocateResponse response;
+  RETURN_IF_ERROR(FromGrpc(
+      v1::MasterService::NewStub(OwnChannel(master))->Locate(&context, request, &response)));
+  return response.SerializeAsString();
+}
 
 }  // namespace
 
@@ -139,9 +149,8 @@ absl::StatusOr<ControlSuite::Workload> ControlSuite::MakeWorkload(size_t keys_pe
     *request.mutable_header() = HeaderOf(name_space_, client_id);
     for (size_t i = 0; i < keys_per_call; ++i) request.add_keys(keys_[first + i]);
   }
-  Locator locator(master_, workload.requests, 0);
-  RETURN_IF_ERROR(locator.Call());
-  ASSIGN_OR_RETURN(workload.echo, GrpcEchoServer::Start(locator.response().SerializeAsString()));
+  ASSIGN_OR_RETURN(const std::string answer, AnswerTo(workload.requests[0], master_));
+  ASSIGN_OR_RETURN(workload.echo, GrpcEchoServer::Start(answer));
   return workload;
 }
 

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/grpc/status_convert.h"
 #include "common/status_macros.h"
 #include "common/unique_fd.h"
 
@@ -55,26 +54,13 @@ std::shared_ptr<grpc::Channel> OwnChannel(const std::string& address) {
 GrpcEchoClient::GrpcEchoClient(const std::string& address, const std::string& request)
     : stub_(OwnChannel(address)), request_(BufferOf(request)) {}
 
-GrpcEchoClient::~GrpcEchoClient() {
-  queue_.Shutdown();
-  void* tag = nullptr;
-  bool is_ok = false;
-  while (queue_.Next(&tag, &is_ok)) {
-  }
-}
-
 absl::Status GrpcEchoClient::Call() {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
-  const auto call = stub_.PrepareUnaryCall(&context, "/echo/Echo", request_, &queue_);
-  grpc::ByteBuffer answer;
-  grpc::Status status;
+  const auto call = stub_.PrepareUnaryCall(&context, "/echo/Echo", request_, queue_.queue());
   call->StartCall();
-  call->Finish(&answer, &status, this);
-  void* tag = nullptr;
-  bool is_ok = false;
-  queue_.Next(&tag, &is_ok);
-  return FromGrpc(status);
+  grpc::ByteBuffer answer;
+  return queue_.Await(*call, &answer);
 }
 
 }  // namespace moonpool::cli

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cli/control_bench/call_queue.h"
 #include "cli/dev_cluster/child_process.h"
 
 namespace moonpool::cli {
@@ -40,12 +41,11 @@ int RunEchoServer();
 class GrpcEchoClient {
  public:
   GrpcEchoClient(const std::string& address, const std::string& request);
-  ~GrpcEchoClient();
   absl::Status Call();
 
  private:
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
-  grpc::CompletionQueue queue_;
+  CallQueue queue_;
   const grpc::ByteBuffer request_;
 };
 

@@ -27,7 +27,12 @@ std::string KeyOf(const std::string& prefix, uint64_t number) {
 
 PutCalls::PutCalls(const std::string& master, const v1::RequestHeader& header, std::string prefix,
                    size_t keys_per_call)
-    : stub_(OwnChannel(master)),
+    : PutCalls(OwnChannel(master), header, std::move(prefix), keys_per_call) {}
+
+PutCalls::PutCalls(const std::shared_ptr<grpc::Channel>& channel, const v1::RequestHeader& header,
+                   std::string prefix, size_t keys_per_call)
+    : stub_(channel),
+      places_(channel),
       prefix_(std::move(prefix)),
       keys_per_call_(keys_per_call),
       first_request_id_(EntropySeed()) {
@@ -42,38 +47,51 @@ absl::Status PutCalls::Call() {
 }
 
 absl::StatusOr<PutCalls::Sent> PutCalls::CallAndTell() {
-  RETURN_IF_ERROR(Call());
-  return Sent{.start_request = start_.SerializeAsString(),
-              .start_response = granted_.SerializeAsString(),
-              .commit_request = commit_.SerializeAsString(),
-              .commit_response = committed_.SerializeAsString()};
+  SetStart();
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::StartPutsResponse granted;
+  RETURN_IF_ERROR(FromGrpc(stub_.StartPuts(&context, start_, &granted)));
+  Sent sent = {.start_request = start_.SerializeAsString(),
+               .start_response = granted.SerializeAsString()};
+  ASSIGN_OR_RETURN(granted_,
+                   AnswerOf<StartPutsAnswer>(absl::StatusOr<v1::StartPutsResponse>(granted)));
+  RETURN_IF_ERROR(Commit());
+  sent.commit_request = commit_.SerializeAsString();
+  sent.commit_response = committed_.SerializeAsString();
+  return sent;
 }
 
-absl::Status PutCalls::Start() {
+void PutCalls::SetStart() {
   start_.set_request_id(first_request_id_ + calls_);
   for (size_t i = 0; i < keys_per_call_; ++i) {
     start_.mutable_puts(static_cast<int>(i))->set_key(KeyOf(prefix_, calls_ * keys_per_call_ + i));
   }
   ++calls_;
+}
+
+absl::Status PutCalls::Start() {
+  SetStart();
   grpc::ClientContext context;
   SetDeadline(context);
-  RETURN_IF_ERROR(FromGrpc(stub_.StartPuts(&context, start_, &granted_)));
-  for (const v1::PutResult& result : granted_.results()) {
-    if (result.status().code() != 0) return StatusFromProto(result.status());
-  }
+  granted_ = StartPutsAnswer();
+  const auto call = places_.AsyncStartPuts(&context, start_, queue_.queue());
+  RETURN_IF_ERROR(queue_.Await(*call, &granted_));
+  for (const StartPutsAnswer::Result& result : granted_.results) RETURN_IF_ERROR(result.status);
   return absl::OkStatus();
 }
 
 absl::Status PutCalls::Commit() {
   commit_.clear_puts();
-  for (const v1::PutResult& result : granted_.results()) {
+  for (const StartPutsAnswer::Result& result : granted_.results) {
     v1::CommitPut& put = *commit_.add_puts();
-    put.set_generation(result.grant().generation());
-    put.set_handle(result.grant().handle());
+    put.set_generation(result.grant.generation.value);
+    put.set_handle(result.grant.handle);
   }
   grpc::ClientContext context;
   SetDeadline(context);
-  RETURN_IF_ERROR(FromGrpc(stub_.CommitPuts(&context, commit_, &committed_)));
+  const auto call = stub_.AsyncCommitPuts(&context, commit_, queue_.queue());
+  RETURN_IF_ERROR(queue_.Await(*call, &committed_));
   for (const v1::Status& result : committed_.results()) {
     if (result.code() != 0) return StatusFromProto(result);
   }

@@ -134,7 +134,8 @@ std::vector<absl::Status> CoreClient::Exists(absl::Span<const std::string> keys,
   v1::ExistsRequest request;
   if (statuses.Ask(&request)) {
     statuses.Take(
-        session_.Call(&MasterStub::Exists, std::move(request), context, session_.policy()), MissOf);
+        session_.Call(&MasterStub::Exists, std::move(request), context, session_.policy()),
+        [](const v1::Status& status, absl::string_view key) { return MissOf(status, key); });
   }
   return statuses.TakeResults();
 }
@@ -181,22 +182,22 @@ absl::StatusOr<PrefixMatch> CoreClient::MatchPrefix(absl::Span<const std::string
   request.set_lease_ms(
       static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Milliseconds(options.hold))));
   ASSIGN_OR_RETURN(
-      const v1::MatchPrefixResponse response,
+      const MatchPrefixAnswer answer,
       session_.Call(&MasterStub::MatchPrefix, std::move(request), context, session_.policy()));
-  if (static_cast<size_t>(response.locations_size()) > keys.size()) {
+  if (answer.locations.size() > keys.size()) {
     return absl::InternalError("the master matched more keys than it was asked about");
   }
-  const ResponseNodes nodes(response.nodes(), session_.peers());
+  const ResponseNodes nodes(answer.nodes, session_.peers());
   absl::Duration held = absl::InfiniteDuration();
-  for (const v1::Location& found : response.locations()) {
+  for (const ToldLocation& found : answer.locations) {
     ASSIGN_OR_RETURN(LocationPtr location, nodes.Resolve(found));
     match.sizes.push_back(location->size_bytes());
-    held = std::min(held, DurationFromMs(found.lease_ms()));
+    held = std::min(held, DurationFromMs(found.lease_ms));
     session_.locations().Insert(keys[match.matched], std::move(location));
     ++match.matched;
   }
   if (match.matched > 0) match.held = held;
-  if (match.matched < keys.size()) match.miss = MissOf(response.miss(), keys[match.matched]);
+  if (match.matched < keys.size()) match.miss = MissOf(answer.miss, keys[match.matched]);
   return match;
 }
 

@@ -68,7 +68,7 @@ class GetCall {
  private:
   void Admit(const GetItem& wanted, absl::StatusOr<size_t>* result);
   void LocateUnknown();
-  void TakeLocated(const v1::LocateResponse& response, absl::Span<const absl::string_view> keys);
+  void TakeLocated(const LocateAnswer& answer, absl::Span<const absl::string_view> keys);
   void SetLocation(Item& item, LocationPtr location);
   absl::Status MakeRoom(Item& item, uint64_t bytes);
   void ReadKnown();
@@ -142,28 +142,27 @@ void GetCall::LocateUnknown() {
     request.add_keys(item.wanted->key);
   }
   if (keys.empty()) return;
-  absl::StatusOr<v1::LocateResponse> response =
+  absl::StatusOr<LocateAnswer> answer =
       session_.Call(&MasterStub::Locate, std::move(request), context_, session_.policy());
-  if (response.ok() && static_cast<size_t>(response->results_size()) != keys.size()) {
-    response = absl::InternalError("the master answered with another number of keys");
+  if (answer.ok() && answer->results.size() != keys.size()) {
+    answer = absl::InternalError("the master answered with another number of keys");
   }
-  if (response.ok()) return TakeLocated(*response, keys);
+  if (answer.ok()) return TakeLocated(*answer, keys);
   for (Item& item : items_) {
     if (item.is_done || item.location != nullptr) continue;
-    Finish(item, AnnotateKey(Annotate(response.status(), "locate"), item.wanted->key));
+    Finish(item, AnnotateKey(Annotate(answer.status(), "locate"), item.wanted->key));
   }
 }
 
-void GetCall::TakeLocated(const v1::LocateResponse& response,
-                          absl::Span<const absl::string_view> keys) {
-  const ResponseNodes nodes(response.nodes(), session_.peers());
+void GetCall::TakeLocated(const LocateAnswer& answer, absl::Span<const absl::string_view> keys) {
+  const ResponseNodes nodes(answer.nodes, session_.peers());
   std::vector<absl::Status> misses(keys.size());
   std::vector<LocationPtr> locations(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
-    const v1::LocateResult& result = response.results(static_cast<int>(i));
-    misses[i] = MissOf(result.status(), keys[i]);
+    const LocateAnswer::Result& result = answer.results[i];
+    misses[i] = MissOf(result.status, keys[i]);
     if (!misses[i].ok()) continue;
-    absl::StatusOr<LocationPtr> location = nodes.Resolve(result.location());
+    absl::StatusOr<LocationPtr> location = nodes.Resolve(result.location);
     misses[i] = AnnotateKey(location.status(), keys[i]);
     if (location.ok()) locations[i] = session_.locations().Insert(keys[i], *std::move(location));
   }

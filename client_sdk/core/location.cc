@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/rpc/extent_proto.h"
 #include "common/status_macros.h"
 
 namespace moonpool::client {
@@ -29,21 +28,20 @@ ResponseNodes::ResponseNodes(const google::protobuf::RepeatedPtrField<v1::NodeAd
   }
 }
 
-absl::StatusOr<ReplicaPlaces> ResponseNodes::Resolve(const v1::Replica& replica,
+absl::StatusOr<ReplicaPlaces> ResponseNodes::Resolve(const ToldReplica& replica,
                                                      uint64_t size_bytes) const {
-  if (replica.parts().empty() || static_cast<size_t>(replica.parts_size()) > kMaxPartsPerReplica) {
+  if (replica.empty() || replica.size() > kMaxPartsPerReplica) {
     return absl::InternalError(
-        absl::StrCat("the master sent a replica of ", replica.parts_size(), " parts"));
+        absl::StrCat("the master sent a replica of ", replica.size(), " parts"));
   }
   ReplicaPlaces places;
   uint64_t total_bytes = 0;
-  for (const v1::Part& part : replica.parts()) {
-    const auto peer = by_id_.find(part.node_id());
+  for (const ToldPart& part : replica) {
+    const auto peer = by_id_.find(part.node_id);
     if (peer == by_id_.end()) {
-      return absl::InternalError(
-          absl::StrCat("the master sent no address of node ", part.node_id()));
+      return absl::InternalError(absl::StrCat("the master sent no address of node ", part.node_id));
     }
-    const Extent extent = ExtentFromProto(part.extent());
+    const Extent& extent = part.extent;
     if (extent.length < kPartHeaderBytes || extent.payload_bytes() > size_bytes - total_bytes) {
       return absl::InternalError(
           absl::StrCat("the master sent an impossible extent: ", ToString(extent)));
@@ -58,11 +56,11 @@ absl::StatusOr<ReplicaPlaces> ResponseNodes::Resolve(const v1::Replica& replica,
   return places;
 }
 
-absl::StatusOr<LocationPtr> ResponseNodes::Resolve(const v1::Location& location) const {
+absl::StatusOr<LocationPtr> ResponseNodes::Resolve(const ToldLocation& location) const {
   Replicas replicas;
   absl::Status failure = absl::InternalError("the master sent a location without replicas");
-  for (const v1::Replica& replica : location.replicas()) {
-    absl::StatusOr<ReplicaPlaces> places = Resolve(replica, location.size_bytes());
+  for (const ToldReplica& replica : location.replicas) {
+    absl::StatusOr<ReplicaPlaces> places = Resolve(replica, location.size_bytes);
     if (!places.ok()) {
       failure = std::move(places).status();
     } else if (replicas.size() < kMaxReplicas) {
@@ -70,8 +68,8 @@ absl::StatusOr<LocationPtr> ResponseNodes::Resolve(const v1::Location& location)
     }
   }
   if (replicas.empty()) return failure;
-  return std::make_shared<const Location>(Generation{location.generation()}, location.handle(),
-                                          location.size_bytes(), std::move(replicas));
+  return std::make_shared<const Location>(location.generation, location.handle, location.size_bytes,
+                                          std::move(replicas));
 }
 
 }  // namespace moonpool::client

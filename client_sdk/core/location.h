@@ -13,9 +13,9 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "client_sdk/core/peers.h"
+#include "common/rpc/place_answers.h"
 #include "common/types.h"
 #include "moonpool/v1/common.pb.h"
-#include "moonpool/v1/master.pb.h"
 
 namespace moonpool::client {
 
@@ -73,9 +73,9 @@ class ResponseNodes {
   ResponseNodes(const google::protobuf::RepeatedPtrField<v1::NodeAddress>& nodes, Peers& peers);
 
   // INTERNAL when the message contradicts itself (an unnamed node, sizes that do not add up).
-  absl::StatusOr<ReplicaPlaces> Resolve(const v1::Replica& replica, uint64_t size_bytes) const;
+  absl::StatusOr<ReplicaPlaces> Resolve(const ToldReplica& replica, uint64_t size_bytes) const;
   // Replicas that contradict themselves are left out; INTERNAL when none remains.
-  absl::StatusOr<LocationPtr> Resolve(const v1::Location& location) const;
+  absl::StatusOr<LocationPtr> Resolve(const ToldLocation& location) const;
 
  private:
   absl::flat_hash_map<uint32_t, std::shared_ptr<Peer>> by_id_;

@@ -34,10 +34,10 @@ Description DescriptionOf(const Location& location) {
 }
 
 // The answer about one key, which the cache learns, too.
-absl::StatusOr<Description> Take(Session& session, const v1::LocateResult& result,
+absl::StatusOr<Description> Take(Session& session, const LocateAnswer::Result& result,
                                  const ResponseNodes& nodes, const std::string& key) {
-  RETURN_IF_ERROR(MissOf(result.status(), key));
-  ASSIGN_OR_RETURN(LocationPtr location, nodes.Resolve(result.location()));
+  RETURN_IF_ERROR(MissOf(result.status, key));
+  ASSIGN_OR_RETURN(LocationPtr location, nodes.Resolve(result.location));
   Description description = DescriptionOf(*location);
   session.locations().Insert(key, std::move(location));
   return description;
@@ -88,19 +88,18 @@ std::vector<absl::StatusOr<Description>> Describe(Session& session,
     }
   }
   if (asked.empty()) return results;
-  absl::StatusOr<v1::LocateResponse> response =
+  absl::StatusOr<LocateAnswer> answer =
       session.Call(&MasterStub::Locate, std::move(request), context, session.policy());
-  if (response.ok() && static_cast<size_t>(response->results_size()) != asked.size()) {
-    response = absl::InternalError("the master answered with another number of keys");
+  if (answer.ok() && answer->results.size() != asked.size()) {
+    answer = absl::InternalError("the master answered with another number of keys");
   }
-  if (!response.ok()) {
-    for (const size_t index : asked) results[index] = AnnotateKey(response.status(), keys[index]);
+  if (!answer.ok()) {
+    for (const size_t index : asked) results[index] = AnnotateKey(answer.status(), keys[index]);
     return results;
   }
-  const ResponseNodes nodes(response->nodes(), session.peers());
+  const ResponseNodes nodes(answer->nodes, session.peers());
   for (size_t i = 0; i < asked.size(); ++i) {
-    results[asked[i]] =
-        Take(session, response->results(static_cast<int>(i)), nodes, keys[asked[i]]);
+    results[asked[i]] = Take(session, answer->results[i], nodes, keys[asked[i]]);
   }
   return results;
 }

@@ -1,9 +1,11 @@
 // The control plane as the client's logic sees it: blocking calls with the messages of
-// proto/moonpool/v1/master.proto. Real: gRPC (client_sdk/src); simulated: tests/sim.
+// proto/moonpool/v1/master.proto; what is answered about the places of many keys comes as
+// common/rpc/place_answers.h has it. Real: gRPC (client_sdk/src); simulated: tests/sim.
 #pragma once
 
 #include "absl/status/statusor.h"
 #include "common/call_context.h"
+#include "common/rpc/place_answers.h"
 #include "moonpool/v1/master.pb.h"
 
 namespace moonpool::client {
@@ -16,16 +18,16 @@ class MasterStub {
 
   virtual absl::StatusOr<v1::OpenNamespaceResponse> OpenNamespace(
       const v1::OpenNamespaceRequest& request, const CallContext& context) = 0;
-  virtual absl::StatusOr<v1::StartPutsResponse> StartPuts(const v1::StartPutsRequest& request,
-                                                          const CallContext& context) = 0;
+  virtual absl::StatusOr<StartPutsAnswer> StartPuts(const v1::StartPutsRequest& request,
+                                                    const CallContext& context) = 0;
   virtual absl::StatusOr<v1::CommitPutsResponse> CommitPuts(const v1::CommitPutsRequest& request,
                                                             const CallContext& context) = 0;
   virtual absl::StatusOr<v1::AbortPutsResponse> AbortPuts(const v1::AbortPutsRequest& request,
                                                           const CallContext& context) = 0;
-  virtual absl::StatusOr<v1::LocateResponse> Locate(const v1::LocateRequest& request,
-                                                    const CallContext& context) = 0;
-  virtual absl::StatusOr<v1::MatchPrefixResponse> MatchPrefix(const v1::MatchPrefixRequest& request,
-                                                              const CallContext& context) = 0;
+  virtual absl::StatusOr<LocateAnswer> Locate(const v1::LocateRequest& request,
+                                              const CallContext& context) = 0;
+  virtual absl::StatusOr<MatchPrefixAnswer> MatchPrefix(const v1::MatchPrefixRequest& request,
+                                                        const CallContext& context) = 0;
   virtual absl::StatusOr<v1::ExistsResponse> Exists(const v1::ExistsRequest& request,
                                                     const CallContext& context) = 0;
   virtual absl::StatusOr<v1::RemoveResponse> Remove(const v1::RemoveRequest& request,

@@ -7,11 +7,11 @@
 
 namespace moonpool::client {
 
-void PutAttempt::Begin(v1::Grant granted) {
+void PutAttempt::Begin(ToldGrant granted) {
   stage = PutStage::kGranted;
   is_spare = false;
   grant = std::move(granted);
-  past.push_back(Generation{grant.generation()});
+  past.push_back(grant.generation);
   replicas.clear();
   failed_replicas.clear();
   pinned.clear();
@@ -36,7 +36,7 @@ void PutAttempt::PrepareWrites(const std::string& part_namespace, uint32_t wante
     for (size_t part = 0; part < parts.size(); ++part) {
       transport::WriteOp& op = ops[replica][part];
       op.from = TakePieces(from, parts[part].extent.payload_bytes());
-      op.record = {.generation = Generation{grant.generation()},
+      op.record = {.generation = grant.generation,
                    .name_space = part_namespace,
                    .key = value->key,
                    .parent = value->parent,

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "client_sdk/core/location.h"
 #include "client_sdk/core/spare_stock.h"
+#include "common/rpc/place_answers.h"
 #include "common/types.h"
 #include "moonpool/client.h"
 #include "moonpool/v1/master.pb.h"
@@ -36,14 +37,14 @@ struct PutAttempt {
 
   // Of the current attempt.
   bool is_spare = false;  // its grant names no key, and its commit does
-  v1::Grant grant;
+  ToldGrant grant;
   Replicas replicas;
   std::vector<std::vector<transport::WriteOp>> ops;  // by replica, by part
   std::vector<uint32_t> failed_replicas;
   std::vector<v1::Part> pinned;
 
   // An attempt begins, with nothing known of it but its grant.
-  void Begin(v1::Grant granted);
+  void Begin(ToldGrant granted);
   // The same with all there is to know, from a spare.
   void Begin(SpareGrant spare);
   // `replicas` is what the writer wishes for.

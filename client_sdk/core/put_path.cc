@@ -12,6 +12,7 @@
 #include "client_sdk/core/put_attempt.h"
 #include "client_sdk/core/spare_path.h"
 #include "common/error.h"
+#include "common/rpc/extent_proto.h"
 #include "common/rpc/status_proto.h"
 
 namespace moonpool::client {
@@ -44,10 +45,10 @@ class PutCall {
   void Admit(const PutItem& value, absl::Status* result);
   void TakeSpare(absl::Span<const PutItem> values);
   void Start();
-  void TakeStarted(Item& item, const v1::PutResult& result, const ResponseNodes& nodes);
+  void TakeStarted(Item& item, const StartPutsAnswer::Result& result, const ResponseNodes& nodes);
   absl::Status OutcomeOfPast(const Item& item, Generation existing) const;
   bool AwaitsNodes(const Item& item, const absl::Status& status);
-  void TakeGrant(Item& item, const v1::Grant& grant, const ResponseNodes& nodes);
+  void TakeGrant(Item& item, const ToldGrant& grant, const ResponseNodes& nodes);
   void Write();
   void Evaluate(Item& item);
   void Commit();
@@ -164,26 +165,27 @@ void PutCall::Start() {
   // A master that hears of this host chooses one of its nodes again, however sick.
   policy.names_host =
       absl::c_none_of(starting, [](const Item* item) { return item->has_failed_at_home; });
-  absl::StatusOr<v1::StartPutsResponse> response =
+  absl::StatusOr<StartPutsAnswer> answer =
       session_.Call(&MasterStub::StartPuts, std::move(request), context_, policy);
-  if (response.ok() && static_cast<size_t>(response->results_size()) != starting.size()) {
-    response = absl::InternalError("the master answered with another number of keys");
+  if (answer.ok() && answer->results.size() != starting.size()) {
+    answer = absl::InternalError("the master answered with another number of keys");
   }
-  if (!response.ok()) {
-    for (Item* item : starting) Finish(*item, Annotate(response.status(), "start put"));
+  if (!answer.ok()) {
+    for (Item* item : starting) Finish(*item, Annotate(answer.status(), "start put"));
     return;
   }
-  const ResponseNodes nodes(response->nodes(), session_.peers());
+  const ResponseNodes nodes(answer->nodes, session_.peers());
   for (size_t i = 0; i < starting.size(); ++i) {
-    TakeStarted(*starting[i], response->results(static_cast<int>(i)), nodes);
+    TakeStarted(*starting[i], answer->results[i], nodes);
   }
 }
 
-void PutCall::TakeStarted(Item& item, const v1::PutResult& result, const ResponseNodes& nodes) {
-  const absl::Status status = StatusFromProto(result.status());
-  if (status.ok()) return TakeGrant(item, result.grant(), nodes);
+void PutCall::TakeStarted(Item& item, const StartPutsAnswer::Result& result,
+                          const ResponseNodes& nodes) {
+  const absl::Status& status = result.status;
+  if (status.ok()) return TakeGrant(item, result.grant, nodes);
   if (absl::IsAlreadyExists(status)) spares_.Failed();
-  const Generation existing{result.existing_generation()};
+  const Generation existing = result.existing_generation;
   if (absl::IsAlreadyExists(status) && absl::c_linear_search(item.past, existing)) {
     return Finish(item, OutcomeOfPast(item, existing));
   }
@@ -217,17 +219,17 @@ bool PutCall::AwaitsNodes(const Item& item, const absl::Status& status) {
   return now < without_nodes_since_ + kNodesAwaited;
 }
 
-void PutCall::TakeGrant(Item& item, const v1::Grant& grant, const ResponseNodes& nodes) {
+void PutCall::TakeGrant(Item& item, const ToldGrant& grant, const ResponseNodes& nodes) {
   without_nodes_since_ = absl::InfiniteFuture();
   item.Begin(grant);
-  if (static_cast<size_t>(grant.replicas_size()) > kMaxReplicas) {
+  if (grant.replicas.size() > kMaxReplicas) {
     item.failure = absl::InternalError(
-        absl::StrCat("the master granted ", grant.replicas_size(), " replicas"));
+        absl::StrCat("the master granted ", grant.replicas.size(), " replicas"));
     item.is_final = true;
     item.stage = Stage::kRefused;
     return;
   }
-  for (const v1::Replica& replica : grant.replicas()) {
+  for (const ToldReplica& replica : grant.replicas) {
     absl::StatusOr<ReplicaPlaces> places = nodes.Resolve(replica, item.size_bytes);
     if (!places.ok()) {
       item.failure = std::move(places).status();
@@ -278,8 +280,10 @@ void PutCall::Evaluate(Item& item) {
           item.replicas[replica].parts[part].peer->is_same_host() && !IsPassing(status);
       item.is_final = absl::IsInvalidArgument(status);
       if (ReasonOf(status) == ErrorReason::kBytesPinned) {
-        item.pinned.push_back(
-            item.grant.replicas(static_cast<int>(replica)).parts(static_cast<int>(part)));
+        const ToldPart& told = item.grant.replicas[replica][part];
+        v1::Part& pinned = item.pinned.emplace_back();
+        pinned.set_node_id(told.node_id);
+        ExtentToProto(told.extent, pinned.mutable_extent());
       }
     }
     if (is_good) {
@@ -290,7 +294,7 @@ void PutCall::Evaluate(Item& item) {
   }
   if (good >= required_replicas()) {
     item.stage = Stage::kWritten;
-    item.written.push_back(Generation{item.grant.generation()});
+    item.written.push_back(item.grant.generation);
     return;
   }
   item.stage = Stage::kRefused;
@@ -307,8 +311,8 @@ void PutCall::Commit() {
   v1::CommitPutsRequest request;
   for (const Item* item : committing) {
     v1::CommitPut* put = request.add_puts();
-    put->set_generation(item->grant.generation());
-    put->set_handle(item->grant.handle());
+    put->set_generation(item->grant.generation.value);
+    put->set_handle(item->grant.handle);
     for (const uint32_t failed : item->failed_replicas) put->add_failed_replicas(failed);
     if (!item->is_spare) continue;
     put->set_key(item->value->key);
@@ -326,7 +330,7 @@ void PutCall::Commit() {
   int bound = 0;
   for (size_t i = 0; i < committing.size(); ++i) {
     Item& item = *committing[i];
-    uint32_t handle = item.grant.handle();
+    uint32_t handle = item.grant.handle;
     if (item.is_spare && bound < response->bound_size()) {
       handle = response->bound(bound++).handle();
     }
@@ -360,9 +364,9 @@ void PutCall::TakeCommitted(Item& item, const absl::Status& status, uint32_t han
       good.push_back(std::move(item.replicas[replica]));
     }
   }
-  session_.locations().Insert(
-      item.value->key, std::make_shared<const Location>(Generation{item.grant.generation()}, handle,
-                                                        item.size_bytes, std::move(good)));
+  session_.locations().Insert(item.value->key,
+                              std::make_shared<const Location>(item.grant.generation, handle,
+                                                               item.size_bytes, std::move(good)));
   session_.counters().put_bytes.Add(item.size_bytes);
   Finish(item, absl::OkStatus());
 }
@@ -396,8 +400,8 @@ void PutCall::SendAborts(const CallContext& context) {
   v1::AbortPutsRequest request;
   for (const Item* item : At(Stage::kRefused)) {
     v1::AbortPut* put = request.add_puts();
-    put->set_generation(item->grant.generation());
-    put->set_handle(item->grant.handle());
+    put->set_generation(item->grant.generation.value);
+    put->set_handle(item->grant.handle);
     for (const v1::Part& part : item->pinned) *put->add_pinned() = part;
     if (!item->is_spare) continue;
     put->set_key(item->value->key);

@@ -126,8 +126,11 @@ absl::Status AnnotateKey(const absl::Status& status, absl::string_view key) {
   return WithDetail(Annotate(status, absl::StrCat("key ", Printable(key))), detail);
 }
 
-absl::Status MissOf(const v1::Status& proto, absl::string_view key) {
-  const absl::Status status = StatusFromProto(proto);
+absl::Status MissOf(const v1::Status& status, absl::string_view key) {
+  return MissOf(StatusFromProto(status), key);
+}
+
+absl::Status MissOf(const absl::Status& status, absl::string_view key) {
   if (absl::IsUnavailable(status) && ReasonOf(status) == ErrorReason::kNodeLost) {
     const absl::Status miss(absl::StatusCode::kNotFound, status.message());
     return AnnotateKey(WithDetail(miss, DetailOf(status).value_or(ErrorDetail{})), key);
@@ -140,15 +143,14 @@ absl::StatusOr<LocationPtr> FindOrLocate(Session& session, absl::string_view key
   if (LocationPtr known = session.locations().Find(key)) return known;
   v1::LocateRequest request;
   request.add_keys(key.data(), key.size());
-  ASSIGN_OR_RETURN(
-      const v1::LocateResponse response,
-      session.Call(&MasterStub::Locate, std::move(request), context, session.policy()));
-  if (response.results_size() != 1) {
+  ASSIGN_OR_RETURN(const LocateAnswer answer, session.Call(&MasterStub::Locate, std::move(request),
+                                                           context, session.policy()));
+  if (answer.results.size() != 1) {
     return absl::InternalError("the master answered with another number of keys");
   }
-  RETURN_IF_ERROR(MissOf(response.results(0).status(), key));
-  const ResponseNodes nodes(response.nodes(), session.peers());
-  ASSIGN_OR_RETURN(LocationPtr location, nodes.Resolve(response.results(0).location()));
+  RETURN_IF_ERROR(MissOf(answer.results[0].status, key));
+  const ResponseNodes nodes(answer.nodes, session.peers());
+  ASSIGN_OR_RETURN(LocationPtr location, nodes.Resolve(answer.results[0].location));
   return session.locations().Insert(key, std::move(location));
 }
 

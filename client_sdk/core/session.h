@@ -170,6 +170,7 @@ absl::Status AnnotateKey(const absl::Status& status, absl::string_view key);
 
 // Why the master has no location of a key, as a reader should see it: holders that are away for the
 // moment make a miss (NODE_LOST), since nobody can read the object now.
+absl::Status MissOf(const absl::Status& status, absl::string_view key);
 absl::Status MissOf(const v1::Status& status, absl::string_view key);
 
 // From the cache or, with one call, from the master. NOT_FOUND with the reason of the miss.

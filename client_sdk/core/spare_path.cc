@@ -13,8 +13,8 @@ constexpr absl::Duration kGiveBackTimeout = absl::Milliseconds(50);
 void NameAll(absl::Span<const SpareGrant> spares, v1::AbortPutsRequest& request) {
   for (const SpareGrant& spare : spares) {
     v1::AbortPut* put = request.add_puts();
-    put->set_generation(spare.grant.generation());
-    put->set_handle(spare.grant.handle());
+    put->set_generation(spare.grant.generation.value);
+    put->set_handle(spare.grant.handle);
   }
 }
 
@@ -51,17 +51,16 @@ void SparePath::Add(const v1::CommitPutsResponse& response, absl::Time sent_at) 
   if (!kind_.has_value() || response.spares().empty()) return;
   const ResponseNodes nodes(response.nodes(), session_.peers());
   for (const v1::Grant& grant : response.spares()) {
+    SpareGrant spare{.grant = ToldIn(grant)};
     // A confused master's are left to it.
-    if (static_cast<uint32_t>(grant.replicas_size()) != kind_->replicas) continue;
-    SpareGrant spare;
-    for (const v1::Replica& replica : grant.replicas()) {
+    if (spare.grant.replicas.size() != kind_->replicas) continue;
+    for (const ToldReplica& replica : spare.grant.replicas) {
       absl::StatusOr<ReplicaPlaces> places = nodes.Resolve(replica, kind_->size_bytes);
       if (places.ok()) spare.replicas.push_back(*std::move(places));
     }
     if (spare.replicas.size() != kind_->replicas) continue;
     // The other half of its time is for the put that begins with it.
-    spare.use_until = sent_at + DurationFromMs(grant.deadline_ms()) / 2;
-    spare.grant = grant;
+    spare.use_until = sent_at + DurationFromMs(spare.grant.deadline_ms) / 2;
     session_.spares().Add(*kind_, std::move(spare));
   }
 }

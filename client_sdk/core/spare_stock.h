@@ -18,7 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client_sdk/core/location.h"
-#include "moonpool/v1/master.pb.h"
+#include "common/rpc/place_answers.h"
 
 namespace moonpool::client {
 
@@ -29,7 +29,7 @@ struct SpareKind {
 };
 
 struct SpareGrant {
-  v1::Grant grant = {};
+  ToldGrant grant = {};
   Replicas replicas = {};
   absl::Time use_until = {};
 };

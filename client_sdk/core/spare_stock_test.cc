@@ -15,12 +15,12 @@ class SpareStockTest : public ::testing::Test {
  protected:
   void Add(uint64_t generation, absl::Time use_until = kNow + absl::Seconds(1)) {
     SpareGrant spare{.use_until = use_until};
-    spare.grant.set_generation(generation);
+    spare.grant.generation = Generation{generation};
     stock_.Add(kKind, std::move(spare));
   }
   uint64_t Take(const SpareKind& kind = kKind, absl::Time now = kNow) {
     const std::optional<SpareGrant> spare = stock_.Take(kind, now);
-    return spare.has_value() ? spare->grant.generation() : 0;
+    return spare.has_value() ? spare->grant.generation.value : 0;
   }
   void Put(int times, const SpareKind& kind = kKind) {
     for (int i = 0; i < times; ++i) stock_.TookPut(kind);

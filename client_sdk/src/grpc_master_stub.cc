@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
@@ -31,24 +32,55 @@ gpr_timespec DeadlineOf(const CallContext& context, const Clock& clock) {
                       gpr_time_from_micros(absl::ToInt64Microseconds(remaining), GPR_TIMESPAN));
 }
 
-// True: the one call of the queue has ended, or the queue has. False: not by then.
-bool IsFinishedBy(gpr_timespec until, grpc::CompletionQueue& queue) {
-  void* tag = nullptr;
-  bool ok = false;
-  return queue.AsyncNext(&tag, &ok, until) != grpc::CompletionQueue::TIMEOUT;
-}
+// The queue of one call.
+class CallQueue {
+ public:
+  grpc::CompletionQueue* queue() { return &queue_; }
 
-bool IsFinished(grpc::CompletionQueue& queue, absl::Duration within) {
-  if (within == absl::InfiniteDuration()) {
-    return IsFinishedBy(gpr_inf_future(GPR_CLOCK_MONOTONIC), queue);
+  // True: the call has ended. False: not by then.
+  bool IsFinished(absl::Duration within) {
+    if (within == absl::InfiniteDuration()) {
+      return IsFinishedBy(gpr_inf_future(GPR_CLOCK_MONOTONIC));
+    }
+    const gpr_timespec wait = gpr_time_from_micros(absl::ToInt64Microseconds(within), GPR_TIMESPAN);
+    return IsFinishedBy(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), wait));
   }
-  const gpr_timespec wait = gpr_time_from_micros(absl::ToInt64Microseconds(within), GPR_TIMESPAN);
-  return IsFinishedBy(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), wait), queue);
-}
+  // Looks at the socket and does not wait. (For what is less than a millisecond away gRPC sleeps.)
+  bool IsFinishedNow() { return IsFinishedBy(gpr_time_0(GPR_CLOCK_MONOTONIC)); }
 
-// Looks at the socket and does not wait. (For what is less than a millisecond away gRPC sleeps.)
-bool IsFinishedNow(grpc::CompletionQueue& queue) {
-  return IsFinishedBy(gpr_time_0(GPR_CLOCK_MONOTONIC), queue);
+  // Once it has: what gRPC does not say in a status of OK.
+  bool has_readable_answer() const { return is_ok_; }
+
+  void Shutdown() {
+    queue_.Shutdown();
+    void* tag = nullptr;
+    bool is_ok = false;
+    while (queue_.Next(&tag, &is_ok)) {
+    }
+  }
+
+ private:
+  bool IsFinishedBy(gpr_timespec until) {
+    void* tag = nullptr;
+    return queue_.AsyncNext(&tag, &is_ok_, until) != grpc::CompletionQueue::TIMEOUT;
+  }
+
+  grpc::CompletionQueue queue_;
+  bool is_ok_ = true;
+};
+
+template <typename Response, typename Master, typename Method, typename Request>
+std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> Start(Method method,
+                                                                 const Master& master,
+                                                                 grpc::ClientContext* rpc,
+                                                                 const Request& request,
+                                                                 grpc::CompletionQueue* queue) {
+  if constexpr (std::is_invocable_v<Method, PlaceCalls&, grpc::ClientContext*, const Request&,
+                                    grpc::CompletionQueue*>) {
+    return ((*master.places).*method)(rpc, request, queue);
+  } else {
+    return ((*master.stub).*method)(rpc, request, queue);
+  }
 }
 
 // Another master would say the same, or there is no time to ask one.
@@ -166,8 +198,10 @@ std::shared_ptr<const GrpcMasterStub::Master> GrpcMasterStub::MasterAt(const std
   absl::MutexLock lock(&mutex_);
   std::shared_ptr<const Master>& master = masters_[address];
   if (master != nullptr) return master;
-  master = std::make_shared<const Master>(
-      Master{.address = address, .stub = v1::MasterService::NewStub(ConnectToMaster(address))});
+  const std::shared_ptr<grpc::Channel> channel = ConnectToMaster(address);
+  master = std::make_shared<const Master>(Master{.address = address,
+                                                 .stub = v1::MasterService::NewStub(channel),
+                                                 .places = std::make_unique<PlaceCalls>(channel)});
   const std::shared_ptr<const Master> made = master;
   absl::erase_if(masters_, [&](const auto& known) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return known.first != address && !choice_.Knows(known.first);
@@ -175,9 +209,9 @@ std::shared_ptr<const GrpcMasterStub::Master> GrpcMasterStub::MasterAt(const std
   return made;
 }
 
-template <typename Request, typename Response>
-absl::StatusOr<Response> GrpcMasterStub::Call(Method<Request, Response> method,
-                                              const Request& request, const CallContext& context) {
+template <typename Response, typename Method, typename Request>
+absl::StatusOr<Response> GrpcMasterStub::Call(Method method, const Request& request,
+                                              const CallContext& context) {
   Round round(*this);
   while (!round.is_over()) {
     const LeaderChoice::Step step = round.Next(clock_.Now());
@@ -215,30 +249,32 @@ absl::Duration GrpcMasterStub::SilenceFor(const Round& round, absl::Duration pat
   return std::min(std::max(share, kSilenceMin), patience);
 }
 
-template <typename Request, typename Response>
-std::optional<grpc::Status> GrpcMasterStub::Try(Method<Request, Response> method,
-                                                const Master& master, const Request& request,
-                                                const CallContext& context, absl::Duration silence,
-                                                Response* response) const {
+template <typename Response, typename Method, typename Request>
+std::optional<grpc::Status> GrpcMasterStub::Try(Method method, const Master& master,
+                                                const Request& request, const CallContext& context,
+                                                absl::Duration silence, Response* response) const {
   grpc::ClientContext rpc;
   rpc.set_deadline(DeadlineOf(context, clock_));
-  grpc::CompletionQueue queue;
+  CallQueue queue;
   grpc::Status status;
   bool is_silent = false;
   {
     const CancelCallback on_cancel = context.cancel.OnCancel([&rpc] { rpc.TryCancel(); });
-    const auto reader = ((*master.stub).*method)(&rpc, request, &queue);
+    const auto reader = Start<Response>(method, master, &rpc, request, queue.queue());
     reader->Finish(response, &status, &rpc);
-    const auto look = [&queue] { return IsFinishedNow(queue); };
+    const auto look = [&queue] { return queue.IsFinishedNow(); };
     bool is_finished = spin_.Try(clock_, context.deadline, look);
-    while (!is_finished && !(is_finished = IsFinished(queue, silence))) {
+    while (!is_finished && !(is_finished = queue.IsFinished(silence))) {
       if (is_silent || IsThere(master, request.header(), context, silence)) continue;
       is_silent = true;
       rpc.TryCancel();  // which ends it soon
     }
   }
+  const bool is_readable = queue.has_readable_answer();
   queue.Shutdown();
-  IsFinished(queue, absl::InfiniteDuration());
+  if (status.ok() && !is_readable) {
+    status = grpc::Status(grpc::StatusCode::INTERNAL, "what was answered cannot be read");
+  }
   // It may have answered at the last moment.
   if (is_silent && !status.ok() && !context.cancel.cancelled()) return std::nullopt;
   return status;
@@ -282,39 +318,39 @@ absl::Status GrpcMasterStub::Explain(const grpc::Status& status, const Master& m
 
 absl::StatusOr<v1::OpenNamespaceResponse> GrpcMasterStub::OpenNamespace(
     const v1::OpenNamespaceRequest& request, const CallContext& context) {
-  return Call(&Stub::AsyncOpenNamespace, request, context);
+  return Call<v1::OpenNamespaceResponse>(&Stub::AsyncOpenNamespace, request, context);
 }
-absl::StatusOr<v1::StartPutsResponse> GrpcMasterStub::StartPuts(const v1::StartPutsRequest& request,
-                                                                const CallContext& context) {
-  return Call(&Stub::AsyncStartPuts, request, context);
+absl::StatusOr<StartPutsAnswer> GrpcMasterStub::StartPuts(const v1::StartPutsRequest& request,
+                                                          const CallContext& context) {
+  return Call<StartPutsAnswer>(&PlaceCalls::AsyncStartPuts, request, context);
 }
 absl::StatusOr<v1::CommitPutsResponse> GrpcMasterStub::CommitPuts(
     const v1::CommitPutsRequest& request, const CallContext& context) {
-  return Call(&Stub::AsyncCommitPuts, request, context);
+  return Call<v1::CommitPutsResponse>(&Stub::AsyncCommitPuts, request, context);
 }
 absl::StatusOr<v1::AbortPutsResponse> GrpcMasterStub::AbortPuts(const v1::AbortPutsRequest& request,
                                                                 const CallContext& context) {
-  return Call(&Stub::AsyncAbortPuts, request, context);
+  return Call<v1::AbortPutsResponse>(&Stub::AsyncAbortPuts, request, context);
 }
-absl::StatusOr<v1::LocateResponse> GrpcMasterStub::Locate(const v1::LocateRequest& request,
-                                                          const CallContext& context) {
-  return Call(&Stub::AsyncLocate, request, context);
+absl::StatusOr<LocateAnswer> GrpcMasterStub::Locate(const v1::LocateRequest& request,
+                                                    const CallContext& context) {
+  return Call<LocateAnswer>(&PlaceCalls::AsyncLocate, request, context);
 }
-absl::StatusOr<v1::MatchPrefixResponse> GrpcMasterStub::MatchPrefix(
-    const v1::MatchPrefixRequest& request, const CallContext& context) {
-  return Call(&Stub::AsyncMatchPrefix, request, context);
+absl::StatusOr<MatchPrefixAnswer> GrpcMasterStub::MatchPrefix(const v1::MatchPrefixRequest& request,
+                                                              const CallContext& context) {
+  return Call<MatchPrefixAnswer>(&PlaceCalls::AsyncMatchPrefix, request, context);
 }
 absl::StatusOr<v1::ExistsResponse> GrpcMasterStub::Exists(const v1::ExistsRequest& request,
                                                           const CallContext& context) {
-  return Call(&Stub::AsyncExists, request, context);
+  return Call<v1::ExistsResponse>(&Stub::AsyncExists, request, context);
 }
 absl::StatusOr<v1::RemoveResponse> GrpcMasterStub::Remove(const v1::RemoveRequest& request,
                                                           const CallContext& context) {
-  return Call(&Stub::AsyncRemove, request, context);
+  return Call<v1::RemoveResponse>(&Stub::AsyncRemove, request, context);
 }
 absl::StatusOr<v1::ListObjectsResponse> GrpcMasterStub::ListObjects(
     const v1::ListObjectsRequest& request, const CallContext& context) {
-  return Call(&Stub::AsyncListObjects, request, context);
+  return Call<v1::ListObjectsResponse>(&Stub::AsyncListObjects, request, context);
 }
 
 }  // namespace moonpool::client

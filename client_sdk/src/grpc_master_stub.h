@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "client_sdk/core/master_stub.h"
 #include "common/clock.h"
+#include "common/rpc/grpc/place_calls.h"
 #include "common/rpc/leader_choice.h"
 #include "common/spin.h"
 #include "moonpool/v1/master.grpc.pb.h"
@@ -43,16 +44,16 @@ class GrpcMasterStub final : public MasterStub {
 
   absl::StatusOr<v1::OpenNamespaceResponse> OpenNamespace(const v1::OpenNamespaceRequest& request,
                                                           const CallContext& context) override;
-  absl::StatusOr<v1::StartPutsResponse> StartPuts(const v1::StartPutsRequest& request,
-                                                  const CallContext& context) override;
+  absl::StatusOr<StartPutsAnswer> StartPuts(const v1::StartPutsRequest& request,
+                                            const CallContext& context) override;
   absl::StatusOr<v1::CommitPutsResponse> CommitPuts(const v1::CommitPutsRequest& request,
                                                     const CallContext& context) override;
   absl::StatusOr<v1::AbortPutsResponse> AbortPuts(const v1::AbortPutsRequest& request,
                                                   const CallContext& context) override;
-  absl::StatusOr<v1::LocateResponse> Locate(const v1::LocateRequest& request,
-                                            const CallContext& context) override;
-  absl::StatusOr<v1::MatchPrefixResponse> MatchPrefix(const v1::MatchPrefixRequest& request,
-                                                      const CallContext& context) override;
+  absl::StatusOr<LocateAnswer> Locate(const v1::LocateRequest& request,
+                                      const CallContext& context) override;
+  absl::StatusOr<MatchPrefixAnswer> MatchPrefix(const v1::MatchPrefixRequest& request,
+                                                const CallContext& context) override;
   absl::StatusOr<v1::ExistsResponse> Exists(const v1::ExistsRequest& request,
                                             const CallContext& context) override;
   absl::StatusOr<v1::RemoveResponse> Remove(const v1::RemoveRequest& request,
@@ -65,25 +66,22 @@ class GrpcMasterStub final : public MasterStub {
   struct Master {
     std::string address;
     std::unique_ptr<Stub> stub;
+    std::unique_ptr<PlaceCalls> places;
   };
-
-  template <typename Request, typename Response>
-  using Method = std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (Stub::*)(
-      grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
 
   class Round;
 
-  template <typename Request, typename Response>
-  absl::StatusOr<Response> Call(Method<Request, Response> method, const Request& request,
-                                const CallContext& context);
+  // `method`: Async... of Stub or PlaceCalls.
+  template <typename Response, typename Method, typename Request>
+  absl::StatusOr<Response> Call(Method method, const Request& request, const CallContext& context);
   LeaderChoice Known() const;
   // Connects when it is new.
   std::shared_ptr<const Master> MasterAt(const std::string& address);
   // One master. nullopt: it gives no sign of life.
-  template <typename Request, typename Response>
-  std::optional<grpc::Status> Try(Method<Request, Response> method, const Master& master,
-                                  const Request& request, const CallContext& context,
-                                  absl::Duration silence, Response* response) const;
+  template <typename Response, typename Method, typename Request>
+  std::optional<grpc::Status> Try(Method method, const Master& master, const Request& request,
+                                  const CallContext& context, absl::Duration silence,
+                                  Response* response) const;
   // What is waited for of the next master of the round.
   absl::Duration SilenceFor(const Round& round, absl::Duration patience,
                             const CallContext& context) const;

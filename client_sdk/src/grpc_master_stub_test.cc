@@ -45,7 +45,14 @@ class Server final : public v1::MasterService::Service {
     return answer_start ? answer_start(context) : grpc::Status::OK;
   }
 
+  grpc::Status Locate(grpc::ServerContext*, const v1::LocateRequest*,
+                      v1::LocateResponse* response) override {
+    answer_locate(response);
+    return grpc::Status::OK;
+  }
+
   std::function<grpc::Status(grpc::ServerContext*)> answer;
+  std::function<void(v1::LocateResponse*)> answer_locate;
   std::function<grpc::Status(grpc::ServerContext*)> answer_start;
 
  private:
@@ -174,6 +181,27 @@ TEST_F(GrpcMasterStubTest, ACallThatALivingMasterHoldsIsHeld) {
   EXPECT_THAT(stub.StartPuts(v1::StartPutsRequest(), Within(absl::Seconds(30))), IsOk());
   EXPECT_GE(asked.load(), 3);
   EXPECT_EQ(started_elsewhere.load(), 0);
+}
+
+// Whatever listens there, it is no master; another one may be.
+TEST_F(GrpcMasterStubTest, AnAnswerThatCannotBeReadIsNone) {
+  server_.answer_locate = [](v1::LocateResponse* response) {
+    response->add_results()->mutable_location()->set_generation(7);
+    // A group, which no message of ours has.
+    response->GetReflection()->MutableUnknownFields(response)->AddGroup(9);
+  };
+  GrpcMasterStub alone({server_.address()}, clock_, {});
+  EXPECT_THAT(alone.Locate(v1::LocateRequest(), Within(absl::Seconds(30))).status(),
+              Fails(absl::StatusCode::kUnavailable, ErrorReason::kPeerUnreachable));
+  Server other;
+  other.answer_locate = [](v1::LocateResponse* response) {
+    response->add_results()->mutable_location()->set_generation(8);
+  };
+  GrpcMasterStub stub({server_.address(), other.address()}, clock_, {});
+  ASSERT_OK_AND_ASSIGN(const LocateAnswer answer,
+                       stub.Locate(v1::LocateRequest(), Within(absl::Seconds(30))));
+  ASSERT_EQ(answer.results.size(), 1u);
+  EXPECT_EQ(answer.results[0].location.generation, Generation{8});
 }
 
 grpc::Status NotLeader(const std::string& leader) {

@@ -97,8 +97,9 @@ double Placement::WeightOf(NodeIndex node, absl::Time now) const {
 NodeIndex Placement::PickOne(absl::Span<const NodeIndex> candidates, absl::Time now) {
   NodeIndex node = candidates[random_.Below(candidates.size())];
   // Where all have come empty they are equal all the same.
-  for (int i = 0; i < kTriesToPick && WeightOf(node, now) < 1; ++i) {
-    if (random_.Uniform() < WeightOf(node, now)) break;
+  for (int i = 0; i < kTriesToPick; ++i) {
+    const double weight = WeightOf(node, now);
+    if (weight >= 1 || random_.Uniform() < weight) break;
     node = candidates[random_.Below(candidates.size())];
   }
   return node;

@@ -1,8 +1,11 @@
 // GetStatus, ListNodes, Why, ForgetNode, DrainNode.
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/check.h"
 #include "common/error.h"
+#include "common/rpc/merge_message.h"
 #include "common/status_macros.h"
 #include "common/version.h"
 #include "master/handlers/handlers.h"
@@ -146,9 +149,14 @@ void Handlers::Why(const v1::WhyRequest& request, absl::Time now, Done<v1::WhyRe
   response.set_explanation(why->explanation);
   response.set_size_bytes(why->size_bytes);
   response.set_generation(why->generation.value);
-  PlaceWriter places(core_);
-  places.Write(why->replicas, response.mutable_replicas());
-  places.WriteNodes(response.mutable_nodes());
+  std::string bytes;
+  {
+    WireWriter out(bytes);
+    PlaceWriter places(core_, out);
+    places.Write(v1::WhyResponse::kReplicasFieldNumber, why->replicas);
+    places.WriteNodes(v1::WhyResponse::kNodesFieldNumber);
+  }
+  MP_CHECK(MergeMessage(bytes, response), "places that nobody can read");
   response.set_parent(why->parent);
   response.set_children(why->children);
   response.set_lease_ms(ToWireMs(why->lease));

@@ -1,9 +1,12 @@
 // CommitPuts, AbortPuts: how grants end. And spare grants, which come with a commit.
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "common/check.h"
 #include "common/error.h"
+#include "common/rpc/merge_message.h"
 #include "common/rpc/status_proto.h"
 #include "master/handlers/handlers.h"
 #include "master/handlers/wire.h"
@@ -160,11 +163,16 @@ void Handlers::GiveSpares(const v1::CommitPutsRequest& request, const Caller& ca
   const SpareWish wish{.size_bytes = request.spare().size_bytes(),
                        .replicas = request.spare().replicas(),
                        .count = request.spare().count()};
-  PlaceWriter places(core_);
-  for (const Grant& grant : core_.GrantSpares(caller, wish, now)) {
-    places.Write(grant, absl::ZeroDuration(), response.add_spares());
+  std::string bytes;
+  {
+    WireWriter out(bytes);
+    PlaceWriter places(core_, out);
+    for (const Grant& grant : core_.GrantSpares(caller, wish, now)) {
+      places.Write(v1::CommitPutsResponse::kSparesFieldNumber, grant, absl::ZeroDuration());
+    }
+    places.WriteNodes(v1::CommitPutsResponse::kNodesFieldNumber);
   }
-  places.WriteNodes(response.mutable_nodes());
+  MP_CHECK(MergeMessage(bytes, response), "spares that nobody can read");
 }
 
 void Handlers::AbortPuts(const v1::AbortPutsRequest& request, absl::Time now,

@@ -45,6 +45,13 @@ absl::Status Handlers::Admit(const v1::RequestHeader& header, int batch) {
   return status;
 }
 
+absl::Status Handlers::Admit(const KeysRequest& request) {
+  if (!ended_.ok()) return ended_;
+  if (!request.status().ok()) ++counts_.bad_requests;
+  RETURN_IF_ERROR(request.status());
+  return Admit(request.header(), request.keys_size());
+}
+
 absl::Time Handlers::AnswerBy(const v1::RequestHeader& header, absl::Time now) const {
   // A little before the caller gives up, so that it learns the reason and not just the time.
   const absl::Duration timeout = header.timeout_ms() == 0

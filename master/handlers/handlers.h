@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/wire/encoded.h"
 #include "master/core/core.h"
 #include "master/handlers/counts.h"
 #include "master/handlers/done.h"
@@ -39,6 +40,8 @@
 
 namespace moonpool::master {
 
+class KeysRequest;
+
 // UNAVAILABLE/SHUTTING_DOWN.
 absl::Status ShuttingDown();
 
@@ -52,7 +55,8 @@ class Handlers {
 
   // --- MasterService. Requests are borrowed for the call. Everything from the wire is checked
   // here or in the core: FAILED_PRECONDITION/PEER_VERSION, INVALID_ARGUMENT/BATCH_TOO_LARGE or
-  // BAD_ARGUMENT for a request as a whole. After Shutdown: UNAVAILABLE/SHUTTING_DOWN.
+  // BAD_ARGUMENT for a request as a whole. After Shutdown: UNAVAILABLE/SHUTTING_DOWN. Messages with
+  // places of many keys come, or go, as bytes that were no objects (common/wire).
 
   // Answered when the namespace is durable; RESOURCE_EXHAUSTED or UNAVAILABLE/NOT_SAVED when it
   // cannot be made so.
@@ -61,16 +65,17 @@ class Handlers {
   // Waits when asked to; then, at the end of the caller's time, answers with the core's refusal of
   // each key. A key that had to wait when there were too many waiters: LIMIT_REACHED.
   CallId StartPuts(const v1::StartPutsRequest& request, absl::Time now,
-                   Done<v1::StartPutsResponse> done);
+                   Done<Encoded<v1::StartPutsResponse>> done);
   // Whose key was taken is told so when nodes have forgotten what was written under the spare
   // grant, or at the end of the caller's time.
   CallId CommitPuts(const v1::CommitPutsRequest& request, absl::Time now,
                     Done<v1::CommitPutsResponse> done);
   void AbortPuts(const v1::AbortPutsRequest& request, absl::Time now,
                  Done<v1::AbortPutsResponse> done);
-  CallId Locate(const v1::LocateRequest& request, absl::Time now, Done<v1::LocateResponse> done);
-  void MatchPrefix(const v1::MatchPrefixRequest& request, absl::Time now,
-                   Done<v1::MatchPrefixResponse> done);
+  CallId Locate(const Encoded<v1::LocateRequest>& encoded, absl::Time now,
+                Done<Encoded<v1::LocateResponse>> done);
+  void MatchPrefix(const Encoded<v1::MatchPrefixRequest>& encoded, absl::Time now,
+                   Done<Encoded<v1::MatchPrefixResponse>> done);
   void Exists(const v1::ExistsRequest& request, absl::Time now, Done<v1::ExistsResponse> done);
   // Waits for the confirmation of every holder; keys without it at the end of the caller's time
   // are DEADLINE_EXCEEDED, and gone for readers.
@@ -148,6 +153,7 @@ class Handlers {
  private:
   // What every call begins with: the master serves, and the header is right.
   absl::Status Admit(const v1::RequestHeader& header, int batch = 0);
+  absl::Status Admit(const KeysRequest& request);
   absl::Status AdmitVersion(const v1::Version& version);
   // When a call that came now and says how much time it has is to be answered.
   absl::Time AnswerBy(const v1::RequestHeader& header, absl::Time now) const;

@@ -17,6 +17,7 @@
 #include "common/version.h"
 #include "master/core/core.h"
 #include "master/handlers/handlers.h"
+#include "master/handlers/testing/message_done.h"
 
 namespace moonpool::master {
 
@@ -28,12 +29,13 @@ struct Answer {
   Response response;
 
   bool is_there() const { return count == 1; }
-  Done<Response> done() {
+  MessageDone<Response> done() {
     response.Clear();
-    return {&response, [this](absl::Status s) {
-              ++count;
-              status = std::move(s);
-            }};
+    return {[this](absl::Status s, Response r) {
+      ++count;
+      status = std::move(s);
+      response = std::move(r);
+    }};
   }
 };
 

@@ -15,32 +15,45 @@ namespace moonpool::master {
 namespace {
 
 struct PutAttempt {
-  std::vector<int> waiting;  // results that may fare better later
+  std::vector<PutOutcome> outcomes;
+  std::vector<size_t> waiting;  // those of them that may fare better later
   Waiter::Progress progress = Waiter::Progress::kDone;
 };
 
+// A grant of one part takes about so many bytes.
+constexpr size_t kGrantBytes = 64;
+
 void WriteOutcome(const PutOutcome& outcome, absl::Duration elapsed, PlaceWriter& places,
-                  v1::PutResult* out) {
-  if (!outcome.status.ok()) StatusToProto(outcome.status, out->mutable_status());
-  if (outcome.existing_generation.value != 0) {
-    out->set_existing_generation(outcome.existing_generation.value);
-  }
-  if (outcome.grant.has_value()) {
-    places.Write(*outcome.grant, elapsed, out->mutable_grant());
-  }
+                  WireWriter& out) {
+  using Wire = v1::PutResult;
+  WriteStatus(Wire::kStatusFieldNumber, outcome.status, out);
+  if (outcome.grant.has_value()) places.Write(Wire::kGrantFieldNumber, *outcome.grant, elapsed);
+  out.Fixed64(Wire::kExistingGenerationFieldNumber, outcome.existing_generation.value);
 }
 
-// `elapsed`: since the request came. When it fails, `response` is as it was.
+// `elapsed`: since the request came.
+void WriteStarted(const Core& core, const std::vector<PutOutcome>& outcomes, absl::Duration elapsed,
+                  std::string& response) {
+  using Wire = v1::StartPutsResponse;
+  WireWriter out(response, outcomes.size() * kGrantBytes);
+  WriteHeader(Wire::kHeaderFieldNumber, core.term(), out);
+  PlaceWriter places(core, out);
+  for (const PutOutcome& outcome : outcomes) {
+    out.Message(Wire::kResultsFieldNumber, [&] { WriteOutcome(outcome, elapsed, places, out); });
+  }
+  places.WriteNodes(Wire::kNodesFieldNumber);
+}
+
 absl::StatusOr<PutAttempt> TryPuts(Core& core, const v1::StartPutsRequest& request, bool may_wait,
-                                   WireCaller::Touches touches, absl::Duration elapsed,
-                                   absl::Time now, v1::StartPutsResponse& response) {
+                                   WireCaller::Touches touches, absl::Time now) {
   const WireCaller caller(request.header(), touches);
   absl::InlinedVector<PutKey, 64> puts;
   puts.reserve(static_cast<size_t>(request.puts_size()));
   for (const v1::PutKey& put : request.puts()) {
     puts.push_back({.key = put.key(), .size_bytes = put.size_bytes(), .parent = put.parent()});
   }
-  ASSIGN_OR_RETURN(const std::vector<PutOutcome> outcomes,
+  PutAttempt attempt;
+  ASSIGN_OR_RETURN(attempt.outcomes,
                    core.StartPuts({.caller = *caller,
                                    .request_id = request.request_id(),
                                    .puts = puts,
@@ -49,41 +62,32 @@ absl::StatusOr<PutAttempt> TryPuts(Core& core, const v1::StartPutsRequest& reque
                                    .wait_for_space = may_wait && request.wait_for_space(),
                                    .wait_for_writer = may_wait && request.wait_for_writer()},
                                   now));
-  PutAttempt attempt;
-  response.Clear();
-  SetHeader(core.term(), response.mutable_header());
-  response.mutable_results()->Reserve(static_cast<int>(outcomes.size()));
-  PlaceWriter places(core);
-  for (const PutOutcome& outcome : outcomes) {
-    if (outcome.wait != Wait::kNone) {
-      attempt.waiting.push_back(response.results_size());
-      const bool wants_space =
-          outcome.wait == Wait::kSpace || attempt.progress == Waiter::Progress::kSpace;
-      attempt.progress = wants_space ? Waiter::Progress::kSpace : Waiter::Progress::kOther;
-    }
-    WriteOutcome(outcome, elapsed, places, response.add_results());
+  for (size_t i = 0; i < attempt.outcomes.size(); ++i) {
+    const Wait wait = attempt.outcomes[i].wait;
+    if (wait == Wait::kNone) continue;
+    attempt.waiting.push_back(i);
+    const bool wants_space = wait == Wait::kSpace || attempt.progress == Waiter::Progress::kSpace;
+    attempt.progress = wants_space ? Waiter::Progress::kSpace : Waiter::Progress::kOther;
   }
-  places.WriteNodes(response.mutable_nodes());
   return attempt;
 }
 
 // Gives back what an answer that nobody will get has granted.
-void AbortGrants(Core& core, const v1::RequestHeader& header, const v1::StartPutsResponse& response,
-                 absl::Time now) {
+void AbortGrants(Core& core, const v1::RequestHeader& header,
+                 const std::vector<PutOutcome>& outcomes, absl::Time now) {
   std::vector<AbortPut> aborts;
-  for (const v1::PutResult& result : response.results()) {
-    if (!result.has_grant()) continue;
-    aborts.push_back(
-        {.generation = Generation{result.grant().generation()}, .handle = result.grant().handle()});
+  for (const PutOutcome& outcome : outcomes) {
+    if (!outcome.grant.has_value()) continue;
+    aborts.push_back({.generation = outcome.grant->generation, .handle = outcome.grant->handle});
   }
   if (aborts.empty()) return;
   const WireCaller caller(header, WireCaller::Touches::kIgnore);
   core.AbortPuts(*caller, aborts, now).IgnoreError();
 }
 
-void CountRefusals(const v1::StartPutsResponse& response, HandlerCounts& counts) {
-  for (const v1::PutResult& result : response.results()) {
-    if (!result.has_grant()) counts.refused.Add(result.status().detail().reason());
+void CountRefusals(const std::vector<PutOutcome>& outcomes, HandlerCounts& counts) {
+  for (const PutOutcome& outcome : outcomes) {
+    if (!outcome.grant.has_value()) counts.refused.Add(static_cast<int>(ReasonOf(outcome.status)));
   }
 }
 
@@ -92,15 +96,17 @@ absl::Status TermOutcome(const Core& core, const UnsavedChanges& unsaved) {
   return unsaved.OutcomeOf(core.term_saved_by()).value_or(SaveIsSlow());
 }
 
-// The response holds what the last attempt has granted.
 class WaitingPut final : public Waiter {
  public:
+  // `outcomes`: of the attempt before it waits, if there was one.
   WaitingPut(Core& core, const UnsavedChanges& unsaved, HandlerCounts& counts,
-             const v1::StartPutsRequest& request, absl::Time now, Done<v1::StartPutsResponse> done)
+             const v1::StartPutsRequest& request, std::vector<PutOutcome> outcomes, absl::Time now,
+             Done<Encoded<v1::StartPutsResponse>> done)
       : core_(core),
         unsaved_(unsaved),
         counts_(counts),
         request_(request),
+        outcomes_(std::move(outcomes)),
         arrived_at_(now),
         done_(std::move(done)) {}
 
@@ -109,7 +115,7 @@ class WaitingPut final : public Waiter {
   Progress Retry(absl::Time now) override { return Try(/*may_wait=*/true, now); }
   void Expire(absl::Time now) override { Try(/*may_wait=*/false, now); }
   void Fail(const absl::Status& status, absl::Time now) override {
-    AbortGrants(core_, request_.header(), done_.response(), now);
+    AbortGrants(core_, request_.header(), outcomes_, now);
     std::move(done_)(status);
   }
 
@@ -117,19 +123,19 @@ class WaitingPut final : public Waiter {
   Progress Try(bool may_wait, absl::Time now) {
     if (const absl::Status term = TermOutcome(core_, unsaved_); !term.ok()) {
       if (may_wait && absl::IsDeadlineExceeded(term)) return Progress::kOther;
-      AbortGrants(core_, request_.header(), done_.response(), now);
-      std::move(done_)(term);
+      Fail(term, now);
       return Progress::kDone;
     }
-    const absl::StatusOr<PutAttempt> attempt =
-        TryPuts(core_, request_, may_wait, WireCaller::Touches::kIgnore, now - arrived_at_, now,
-                done_.response());
+    absl::StatusOr<PutAttempt> attempt =
+        TryPuts(core_, request_, may_wait, WireCaller::Touches::kIgnore, now);
     if (!attempt.ok()) {
       std::move(done_)(attempt.status());
       return Progress::kDone;
     }
+    outcomes_ = std::move(attempt->outcomes);
     if (attempt->progress != Progress::kDone) return attempt->progress;
-    CountRefusals(done_.response(), counts_);
+    CountRefusals(outcomes_, counts_);
+    WriteStarted(core_, outcomes_, now - arrived_at_, done_.response().bytes);
     std::move(done_)(absl::OkStatus());
     return Progress::kDone;
   }
@@ -138,8 +144,9 @@ class WaitingPut final : public Waiter {
   const UnsavedChanges& unsaved_;
   HandlerCounts& counts_;
   const v1::StartPutsRequest request_;
+  std::vector<PutOutcome> outcomes_;  // of the last attempt: what it has granted
   const absl::Time arrived_at_;
-  Done<v1::StartPutsResponse> done_;
+  Done<Encoded<v1::StartPutsResponse>> done_;
 };
 
 absl::Status CheckStartPuts(const v1::StartPutsRequest& request) {
@@ -172,7 +179,7 @@ bool Handlers::HasToQueue(const v1::StartPutsRequest& request, absl::Time now) {
 }
 
 CallId Handlers::StartPuts(const v1::StartPutsRequest& request, absl::Time now,
-                           Done<v1::StartPutsResponse> done) {
+                           Done<Encoded<v1::StartPutsResponse>> done) {
   absl::Status status = Admit(request.header(), request.puts_size());
   if (status.ok()) {
     status = CheckStartPuts(request);
@@ -182,9 +189,9 @@ CallId Handlers::StartPuts(const v1::StartPutsRequest& request, absl::Time now,
     std::move(done)(std::move(status));
     return {};
   }
-  const auto wait = [&](Waiter::Progress progress) {
-    auto waiter =
-        std::make_unique<WaitingPut>(core_, unsaved_, counts_, request, now, std::move(done));
+  const auto wait = [&](Waiter::Progress progress, std::vector<PutOutcome> outcomes = {}) {
+    auto waiter = std::make_unique<WaitingPut>(core_, unsaved_, counts_, request,
+                                               std::move(outcomes), now, std::move(done));
     return waiters_.Add(std::move(waiter), progress, AnswerBy(request.header(), now));
   };
   // Seldom: a node has just raised the term.
@@ -200,22 +207,19 @@ CallId Handlers::StartPuts(const v1::StartPutsRequest& request, absl::Time now,
     waiters_.MarkSpace();
     return call;
   }
-  v1::StartPutsResponse& response = done.response();
-  const absl::StatusOr<PutAttempt> attempt =
-      TryPuts(core_, request, /*may_wait=*/true, WireCaller::Touches::kApply, absl::ZeroDuration(),
-              now, response);
+  absl::StatusOr<PutAttempt> attempt =
+      TryPuts(core_, request, /*may_wait=*/true, WireCaller::Touches::kApply, now);
   if (!attempt.ok()) {
     std::move(done)(attempt.status());
   } else if (attempt->progress == Waiter::Progress::kDone || waiters_.full()) {
-    for (const int index : attempt->waiting) {
-      v1::PutResult* result = response.mutable_results(index);
-      StatusToProto(TooManyWaiters(), result->mutable_status());
-    }
+    std::vector<PutOutcome>& outcomes = attempt->outcomes;
+    for (const size_t index : attempt->waiting) outcomes[index].status = TooManyWaiters();
     if (!attempt->waiting.empty()) ++counts_.waits_refused;
-    CountRefusals(response, counts_);
+    CountRefusals(outcomes, counts_);
+    WriteStarted(core_, outcomes, absl::ZeroDuration(), done.response().bytes);
     std::move(done)(absl::OkStatus());
   } else {
-    call = wait(attempt->progress);
+    call = wait(attempt->progress, std::move(attempt->outcomes));
   }
   Settle(now);
   return call;

@@ -1,5 +1,6 @@
 // Locate, MatchPrefix, Exists.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -17,40 +18,66 @@ void CountFound(const Location& location, HandlerCounts& counts) {
   if (location.lease > absl::ZeroDuration()) ++counts.leases;
 }
 
-absl::Status TryLocate(Core& core, HandlerCounts& counts, const v1::LocateRequest& request,
-                       WireCaller::Touches touches, absl::Duration elapsed, absl::Time now,
-                       v1::LocateResponse& response) {
-  const WireCaller caller(request.header(), touches);
-  const KeyViews keys = ViewsOf(request.keys());
-  ASSIGN_OR_RETURN(
-      const std::vector<LocateOutcome> outcomes,
-      core.Locate({.caller = *caller, .keys = keys, .lease = FromWireMs(request.lease_ms())}, now));
-  SetHeader(core.term(), response.mutable_header());
-  response.mutable_results()->Reserve(static_cast<int>(outcomes.size()));
-  PlaceWriter places(core);
+// A location of one part takes about so many bytes.
+constexpr size_t kLocationBytes = 64;
+
+void CountOutcomes(const std::vector<LocateOutcome>& outcomes, HandlerCounts& counts) {
   for (const LocateOutcome& outcome : outcomes) {
-    v1::LocateResult* result = response.add_results();
     if (outcome.status.ok()) {
       CountFound(outcome.location, counts);
-      places.Write(outcome.location, elapsed, result->mutable_location());
     } else {
-      StatusToProto(outcome.status, result->mutable_status());
-      counts.misses.Add(result->status().detail().reason());
+      counts.misses.Add(static_cast<int>(ReasonOf(outcome.status)));
     }
   }
-  places.WriteNodes(response.mutable_nodes());
-  return absl::OkStatus();
+}
+
+void WriteLocated(const Core& core, const std::vector<LocateOutcome>& outcomes,
+                  absl::Duration elapsed, std::string& response) {
+  using Wire = v1::LocateResponse;
+  WireWriter out(response, outcomes.size() * kLocationBytes);
+  WriteHeader(Wire::kHeaderFieldNumber, core.term(), out);
+  PlaceWriter places(core, out);
+  for (const LocateOutcome& outcome : outcomes) {
+    out.Message(Wire::kResultsFieldNumber, [&] {
+      WriteStatus(v1::LocateResult::kStatusFieldNumber, outcome.status, out);
+      if (!outcome.status.ok()) return;
+      places.Write(v1::LocateResult::kLocationFieldNumber, outcome.location, elapsed);
+    });
+  }
+  places.WriteNodes(Wire::kNodesFieldNumber);
+}
+
+void WriteMatch(const Core& core, const MatchPrefixResult& result, std::string& response) {
+  using Wire = v1::MatchPrefixResponse;
+  WireWriter out(response, result.locations.size() * kLocationBytes);
+  WriteHeader(Wire::kHeaderFieldNumber, core.term(), out);
+  PlaceWriter places(core, out);
+  for (const Location& location : result.locations) {
+    places.Write(Wire::kLocationsFieldNumber, location, absl::ZeroDuration());
+  }
+  WriteStatus(Wire::kMissFieldNumber, result.miss, out);
+  places.WriteNodes(Wire::kNodesFieldNumber);
+}
+
+absl::StatusOr<std::vector<LocateOutcome>> TryLocate(Core& core, HandlerCounts& counts,
+                                                     const KeysRequest& request,
+                                                     WireCaller::Touches touches, absl::Time now) {
+  const WireCaller caller(request.header(), touches);
+  auto outcomes =
+      core.Locate({.caller = *caller, .keys = request.keys(), .lease = request.lease()}, now);
+  if (outcomes.ok()) CountOutcomes(*outcomes, counts);
+  return outcomes;
 }
 
 // Of the keys at `candidates`, those that somebody is writing now.
-std::vector<int> BeingWritten(Core& core, const v1::LocateRequest& request,
-                              const std::vector<int>& candidates, WireCaller::Touches touches,
-                              absl::Time now) {
+std::vector<size_t> BeingWritten(Core& core, const KeysRequest& request,
+                                 const std::vector<size_t>& candidates, WireCaller::Touches touches,
+                                 absl::Time now) {
   const WireCaller caller(request.header(), touches);
   KeyViews keys;
-  for (const int index : candidates) keys.push_back(request.keys(index));
+  for (const size_t index : candidates) keys.push_back(request.keys()[index]);
   const absl::StatusOr<std::vector<absl::Status>> exists = core.Exists(*caller, keys, now);
-  std::vector<int> pending;
+  std::vector<size_t> pending;
   if (!exists.ok()) return pending;  // Locate says the same
   for (size_t i = 0; i < exists->size(); ++i) {
     if (ReasonOf((*exists)[i]) == ErrorReason::kBeingWritten) pending.push_back(candidates[i]);
@@ -61,11 +88,11 @@ std::vector<int> BeingWritten(Core& core, const v1::LocateRequest& request,
 // Waits until none of its keys is being written, and only then locates: every key once.
 class WaitingLocate final : public Waiter {
  public:
-  WaitingLocate(Core& core, HandlerCounts& counts, const v1::LocateRequest& request,
-                std::vector<int> pending, absl::Time now, Done<v1::LocateResponse> done)
+  WaitingLocate(Core& core, HandlerCounts& counts, const Encoded<v1::LocateRequest>& request,
+                std::vector<size_t> pending, absl::Time now, Done<Encoded<v1::LocateResponse>> done)
       : core_(core),
         counts_(counts),
-        request_(request),
+        bytes_(request),
         pending_(std::move(pending)),
         arrived_at_(now),
         done_(std::move(done)) {}
@@ -79,80 +106,71 @@ class WaitingLocate final : public Waiter {
     return Progress::kDone;
   }
   void Expire(absl::Time now) override {
-    std::move(done_)(TryLocate(core_, counts_, request_, WireCaller::Touches::kIgnore,
-                               now - arrived_at_, now, done_.response()));
+    const auto outcomes = TryLocate(core_, counts_, request_, WireCaller::Touches::kIgnore, now);
+    if (outcomes.ok()) WriteLocated(core_, *outcomes, now - arrived_at_, done_.response().bytes);
+    std::move(done_)(outcomes.status());
   }
   void Fail(const absl::Status& status, absl::Time) override { std::move(done_)(status); }
 
  private:
   Core& core_;
   HandlerCounts& counts_;
-  const v1::LocateRequest request_;
-  std::vector<int> pending_;  // indexes of keys
+  const Encoded<v1::LocateRequest> bytes_;
+  const KeysRequest request_{bytes_.bytes};
+  std::vector<size_t> pending_;  // indexes of keys
   const absl::Time arrived_at_;
-  Done<v1::LocateResponse> done_;
+  Done<Encoded<v1::LocateResponse>> done_;
 };
 
 }  // namespace
 
-CallId Handlers::Locate(const v1::LocateRequest& request, absl::Time now,
-                        Done<v1::LocateResponse> done) {
-  absl::Status status = Admit(request.header(), request.keys_size());
+CallId Handlers::Locate(const Encoded<v1::LocateRequest>& encoded, absl::Time now,
+                        Done<Encoded<v1::LocateResponse>> done) {
+  const KeysRequest request(encoded.bytes);
+  absl::Status status = Admit(request);
   if (!status.ok()) {
     std::move(done)(std::move(status));
     return {};
   }
-  std::vector<int> pending;
+  std::vector<size_t> pending;
   WireCaller::Touches touches = WireCaller::Touches::kApply;
   if (request.wait_for_writer()) {
-    std::vector<int> all(static_cast<size_t>(request.keys_size()));
-    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+    std::vector<size_t> all(request.keys().size());
+    std::iota(all.begin(), all.end(), 0);
     pending = BeingWritten(core_, request, all, touches, now);
     touches = WireCaller::Touches::kIgnore;
   }
   CallId call;
   if (!pending.empty() && !waiters_.full()) {
-    call = waiters_.Add(std::make_unique<WaitingLocate>(core_, counts_, request, std::move(pending),
+    call = waiters_.Add(std::make_unique<WaitingLocate>(core_, counts_, encoded, std::move(pending),
                                                         now, std::move(done)),
                         Waiter::Progress::kOther, AnswerBy(request.header(), now));
   } else {
-    v1::LocateResponse& response = done.response();
-    status = TryLocate(core_, counts_, request, touches, absl::ZeroDuration(), now, response);
-    if (status.ok()) {
+    auto outcomes = TryLocate(core_, counts_, request, touches, now);
+    if (outcomes.ok()) {
       if (!pending.empty()) ++counts_.waits_refused;
-      for (const int index : pending) {
-        StatusToProto(TooManyWaiters(), response.mutable_results(index)->mutable_status());
-      }
+      for (const size_t index : pending) (*outcomes)[index].status = TooManyWaiters();
+      WriteLocated(core_, *outcomes, absl::ZeroDuration(), done.response().bytes);
     }
-    std::move(done)(std::move(status));
+    std::move(done)(outcomes.status());
   }
   Settle(now);
   return call;
 }
 
-void Handlers::MatchPrefix(const v1::MatchPrefixRequest& request, absl::Time now,
-                           Done<v1::MatchPrefixResponse> done) {
-  absl::Status status = Admit(request.header(), request.keys_size());
+void Handlers::MatchPrefix(const Encoded<v1::MatchPrefixRequest>& encoded, absl::Time now,
+                           Done<Encoded<v1::MatchPrefixResponse>> done) {
+  const KeysRequest request(encoded.bytes);
+  absl::Status status = Admit(request);
   if (!status.ok()) return std::move(done)(std::move(status));
 
   const WireCaller caller(request.header());
-  const KeyViews keys = ViewsOf(request.keys());
-  const absl::StatusOr<MatchPrefixResult> result = core_.MatchPrefix(
-      {.caller = *caller, .keys = keys, .lease = FromWireMs(request.lease_ms())}, now);
-  v1::MatchPrefixResponse& response = done.response();
+  const absl::StatusOr<MatchPrefixResult> result =
+      core_.MatchPrefix({.caller = *caller, .keys = request.keys(), .lease = request.lease()}, now);
   if (result.ok()) {
-    SetHeader(core_.term(), response.mutable_header());
-    PlaceWriter places(core_);
-    response.mutable_locations()->Reserve(static_cast<int>(result->locations.size()));
-    for (const Location& location : result->locations) {
-      CountFound(location, counts_);
-      places.Write(location, absl::ZeroDuration(), response.add_locations());
-    }
-    if (!result->miss.ok()) {
-      StatusToProto(result->miss, response.mutable_miss());
-      counts_.misses.Add(response.miss().detail().reason());
-    }
-    places.WriteNodes(response.mutable_nodes());
+    for (const Location& location : result->locations) CountFound(location, counts_);
+    if (!result->miss.ok()) counts_.misses.Add(static_cast<int>(ReasonOf(result->miss)));
+    WriteMatch(core_, *result, done.response().bytes);
   }
   std::move(done)(result.status());
   Settle(now);

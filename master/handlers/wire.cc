@@ -7,8 +7,11 @@
 #include "common/error.h"
 #include "common/names.h"
 #include "common/rpc/extent_proto.h"
+#include "common/rpc/merge_message.h"
+#include "common/rpc/status_proto.h"
 #include "common/status_macros.h"
 #include "common/version.h"
+#include "common/wire/wire_reader.h"
 
 namespace moonpool::master {
 
@@ -87,48 +90,110 @@ KeyViews ViewsOf(const google::protobuf::RepeatedPtrField<std::string>& keys) {
   return KeyViews(keys.begin(), keys.end());
 }
 
+KeysRequest::KeysRequest(absl::string_view bytes)
+    : header_(google::protobuf::Arena::CreateMessage<v1::RequestHeader>(&arena_)) {
+  if (!Read(bytes)) status_ = BadArgument("the request is no message that this master can read");
+}
+
+bool KeysRequest::Read(absl::string_view bytes) {
+  using Wire = v1::LocateRequest;
+  using Other = v1::MatchPrefixRequest;
+  static_assert(BytesTag(Wire::kHeaderFieldNumber) == BytesTag(Other::kHeaderFieldNumber));
+  static_assert(BytesTag(Wire::kKeysFieldNumber) == BytesTag(Other::kKeysFieldNumber));
+  static_assert(VarintTag(Wire::kLeaseMsFieldNumber) == VarintTag(Other::kLeaseMsFieldNumber));
+  WireReader reader(bytes);
+  bool is_header_ok = true;
+  while (const uint32_t tag = reader.Next()) {
+    switch (tag) {
+      case BytesTag(Wire::kHeaderFieldNumber):
+        is_header_ok = MergeMessage(reader.Bytes(), *header_) && is_header_ok;
+        break;
+      case BytesTag(Wire::kKeysFieldNumber): keys_.push_back(reader.Bytes()); break;
+      case VarintTag(Wire::kLeaseMsFieldNumber): lease_ms_ = reader.Varint(); break;
+      case VarintTag(Wire::kWaitForWriterFieldNumber):
+        wait_for_writer_ = reader.Varint() != 0;
+        break;
+      default: reader.Skip();
+    }
+  }
+  return is_header_ok && reader.ok();
+}
+
 Part FromProto(const v1::Part& part) {
   return Part{NodeId{part.node_id()}, ExtentFromProto(part.extent())};
 }
 
-void PlaceWriter::Write(const Replicas& replicas,
-                        google::protobuf::RepeatedPtrField<v1::Replica>* out) {
+void PlaceWriter::Note(NodeId node) {
+  if (!nodes_.empty() && node == last_) return;
+  last_ = node;
+  if (seen_.insert(node.value).second) nodes_.push_back(node);
+}
+
+void PlaceWriter::Write(const Part& part) {
+  out_.Varint(v1::Part::kNodeIdFieldNumber, part.node.value);
+  out_.Message(v1::Part::kExtentFieldNumber, [&] {
+    out_.Varint(v1::Extent::kSegmentFieldNumber, part.extent.segment.value);
+    out_.Varint(v1::Extent::kOffsetFieldNumber, part.extent.offset);
+    out_.Varint(v1::Extent::kLengthFieldNumber, part.extent.length);
+  });
+  Note(part.node);
+}
+
+void PlaceWriter::Write(int field, const Replicas& replicas) {
   for (const Replica& replica : replicas) {
-    v1::Replica* written = out->Add();
-    for (const Part& part : replica.parts) {
-      v1::Part* to = written->add_parts();
-      to->set_node_id(part.node.value);
-      ExtentToProto(part.extent, to->mutable_extent());
-      if (!nodes_.empty() && part.node == last_) continue;
-      last_ = part.node;
-      if (seen_.insert(part.node.value).second) nodes_.push_back(part.node);
-    }
+    out_.Message(field, [&] {
+      for (const Part& part : replica.parts) {
+        out_.Message(v1::Replica::kPartsFieldNumber, [&] { Write(part); });
+      }
+    });
   }
 }
 
-void PlaceWriter::Write(const Location& location, absl::Duration elapsed, v1::Location* out) {
-  out->set_generation(location.generation.value);
-  out->set_handle(location.handle);
-  out->set_size_bytes(location.size_bytes);
-  Write(location.replicas, out->mutable_replicas());
-  // The client counts from when it sent the request; a lease that was given after a wait is as
-  // much longer for it.
-  if (location.lease > absl::ZeroDuration()) out->set_lease_ms(ToWireMs(location.lease + elapsed));
+void PlaceWriter::Write(int field, const Location& location, absl::Duration elapsed) {
+  out_.Message(field, [&] {
+    out_.Fixed64(v1::Location::kGenerationFieldNumber, location.generation.value);
+    out_.Varint(v1::Location::kHandleFieldNumber, location.handle);
+    out_.Varint(v1::Location::kSizeBytesFieldNumber, location.size_bytes);
+    Write(v1::Location::kReplicasFieldNumber, location.replicas);
+    // The client counts from when it sent the request; a lease that was given after a wait is as
+    // much longer for it.
+    if (location.lease > absl::ZeroDuration()) {
+      out_.Varint(v1::Location::kLeaseMsFieldNumber, ToWireMs(location.lease + elapsed));
+    }
+  });
 }
 
-void PlaceWriter::Write(const Grant& grant, absl::Duration elapsed, v1::Grant* out) {
-  out->set_generation(grant.generation.value);
-  out->set_handle(grant.handle);
-  Write(grant.replicas, out->mutable_replicas());
-  // The client counts from when it sent the request.
-  out->set_deadline_ms(ToWireMs(grant.remaining + elapsed));
+void PlaceWriter::Write(int field, const Grant& grant, absl::Duration elapsed) {
+  out_.Message(field, [&] {
+    out_.Fixed64(v1::Grant::kGenerationFieldNumber, grant.generation.value);
+    out_.Varint(v1::Grant::kHandleFieldNumber, grant.handle);
+    Write(v1::Grant::kReplicasFieldNumber, grant.replicas);
+    // The client counts from when it sent the request.
+    out_.Varint(v1::Grant::kDeadlineMsFieldNumber, ToWireMs(grant.remaining + elapsed));
+  });
 }
 
-void PlaceWriter::WriteNodes(google::protobuf::RepeatedPtrField<v1::NodeAddress>* out) const {
+void PlaceWriter::WriteNodes(int field) const {
   for (const NodeId node : nodes_) {
     const std::optional<NodeAddress> address = core_.AddressOf(node);
-    if (address.has_value()) AddressToProto(*address, out->Add());
+    if (!address.has_value()) continue;
+    v1::NodeAddress message;
+    AddressToProto(*address, &message);
+    out_.EncodedMessage(field, message.SerializeAsString());
   }
+}
+
+void WriteHeader(int field, Term term, WireWriter& out) {
+  v1::ResponseHeader message;
+  SetHeader(term, &message);
+  out.EncodedMessage(field, message.SerializeAsString());
+}
+
+void WriteStatus(int field, const absl::Status& status, WireWriter& out) {
+  if (status.ok()) return;
+  v1::Status message;
+  StatusToProto(status, &message);
+  out.EncodedMessage(field, message.SerializeAsString());
 }
 
 void CopyToProto(const CopyCommand& command, Term term, v1::Command* out) {

@@ -2,6 +2,8 @@
 // each Check function says what is wrong with it as the caller's typed error.
 #pragma once
 
+#include <google/protobuf/arena.h>
+
 #include <cstdint>
 
 #include "absl/container/flat_hash_set.h"
@@ -10,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/types.h"
+#include "common/wire/wire_writer.h"
 #include "master/core/commands.h"
 #include "master/core/core.h"
 #include "master/core/node_commands.h"
@@ -56,25 +59,63 @@ class WireCaller {
 using KeyViews = absl::InlinedVector<absl::string_view, 64>;
 KeyViews ViewsOf(const google::protobuf::RepeatedPtrField<std::string>& keys);
 
-Part FromProto(const v1::Part& part);
-
-// Fills one response: replicas, and the address of every node that they name, once each.
-class PlaceWriter {
+// A LocateRequest or MatchPrefixRequest that is read where it lies: both have the same fields, but
+// for wait_for_writer. Borrows the bytes.
+class KeysRequest {
  public:
-  explicit PlaceWriter(const Core& core) : core_(core) {}
+  explicit KeysRequest(absl::string_view bytes);
+  KeysRequest(const KeysRequest&) = delete;
+  KeysRequest& operator=(const KeysRequest&) = delete;
 
-  void Write(const Replicas& replicas, google::protobuf::RepeatedPtrField<v1::Replica>* out);
-  // `elapsed`: since the request came. Leases go from there on the wire.
-  void Write(const Location& location, absl::Duration elapsed, v1::Location* out);
-  void Write(const Grant& grant, absl::Duration elapsed, v1::Grant* out);
-  void WriteNodes(google::protobuf::RepeatedPtrField<v1::NodeAddress>* out) const;
+  // INVALID_ARGUMENT/BAD_ARGUMENT: the bytes are no such message.
+  const absl::Status& status() const { return status_; }
+
+  const v1::RequestHeader& header() const { return *header_; }
+  const KeyViews& keys() const { return keys_; }
+  int keys_size() const { return static_cast<int>(keys_.size()); }
+  absl::Duration lease() const { return FromWireMs(lease_ms_); }
+  bool wait_for_writer() const { return wait_for_writer_; }
 
  private:
+  bool Read(absl::string_view bytes);
+
+  alignas(8) char block_[1024];  // enough for a header that names a few touched objects
+  google::protobuf::Arena arena_{block_, sizeof(block_)};
+  v1::RequestHeader* const header_;
+  KeyViews keys_;
+  uint64_t lease_ms_ = 0;
+  bool wait_for_writer_ = false;
+  absl::Status status_;
+};
+
+Part FromProto(const v1::Part& part);
+
+// Writes what stands in one response, field by field in order: replicas, and at its end the address
+// of every node that they name, once each.
+class PlaceWriter {
+ public:
+  PlaceWriter(const Core& core, WireWriter& out) : core_(core), out_(out) {}
+
+  void Write(int field, const Replicas& replicas);
+  // `elapsed`: since the request came. Leases go from there on the wire.
+  void Write(int field, const Location& location, absl::Duration elapsed);
+  void Write(int field, const Grant& grant, absl::Duration elapsed);
+  void WriteNodes(int field) const;
+
+ private:
+  void Write(const Part& part);
+  void Note(NodeId node);
+
   const Core& core_;
+  WireWriter& out_;
   NodeId last_;
   absl::InlinedVector<NodeId, 8> nodes_;  // in order of appearance
   absl::flat_hash_set<uint32_t> seen_;
 };
+
+// Of the response that is being written: what there is one of, or seldom.
+void WriteHeader(int field, Term term, WireWriter& out);
+void WriteStatus(int field, const absl::Status& status, WireWriter& out);
 
 void CopyToProto(const CopyCommand& command, Term term, v1::Command* out);
 

@@ -1,6 +1,42 @@
 #include "master/service/client_service.h"
 
 namespace moonpool::master {
+namespace {
+
+// gRPC counts a service's methods as its file does.
+int IndexOf(const char* method) {
+  return v1::LocateRequest::descriptor()
+      ->file()
+      ->FindServiceByName("MasterService")
+      ->FindMethodByName(method)
+      ->index();
+}
+
+}  // namespace
+
+void ClientWire::RequestStartPuts(
+    grpc::ServerContext* context, v1::StartPutsRequest* request,
+    grpc::ServerAsyncResponseWriter<Encoded<v1::StartPutsResponse>>* response,
+    grpc::CompletionQueue* calls, grpc::ServerCompletionQueue* accepting, void* tag) {
+  static const int kIndex = IndexOf("StartPuts");
+  RequestAsyncUnary(kIndex, context, request, response, calls, accepting, tag);
+}
+
+void ClientWire::RequestLocate(
+    grpc::ServerContext* context, Encoded<v1::LocateRequest>* request,
+    grpc::ServerAsyncResponseWriter<Encoded<v1::LocateResponse>>* response,
+    grpc::CompletionQueue* calls, grpc::ServerCompletionQueue* accepting, void* tag) {
+  static const int kIndex = IndexOf("Locate");
+  RequestAsyncUnary(kIndex, context, request, response, calls, accepting, tag);
+}
+
+void ClientWire::RequestMatchPrefix(
+    grpc::ServerContext* context, Encoded<v1::MatchPrefixRequest>* request,
+    grpc::ServerAsyncResponseWriter<Encoded<v1::MatchPrefixResponse>>* response,
+    grpc::CompletionQueue* calls, grpc::ServerCompletionQueue* accepting, void* tag) {
+  static const int kIndex = IndexOf("MatchPrefix");
+  RequestAsyncUnary(kIndex, context, request, response, calls, accepting, tag);
+}
 
 ClientService::ClientService(const ServiceContext& context, ArenaPool& arenas,
                              metrics::Registry& registry)

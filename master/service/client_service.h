@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/metrics/metrics.h"
+#include "common/rpc/grpc/encoded_traits.h"
 #include "master/service/arena_pool.h"
 #include "master/service/call_queues.h"
 #include "master/service/unary_call.h"
@@ -9,6 +10,18 @@
 #include "moonpool/v1/master.grpc.pb.h"
 
 namespace moonpool::master {
+
+// The generated service, and beside it the calls whose messages are not made into objects.
+class ClientWire final : public v1::MasterService::AsyncService {
+ public:
+  template <typename Request, typename Response>
+  using Accept = void(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<Response>*,
+                      grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*);
+
+  Accept<v1::StartPutsRequest, Encoded<v1::StartPutsResponse>> RequestStartPuts;
+  Accept<Encoded<v1::LocateRequest>, Encoded<v1::LocateResponse>> RequestLocate;
+  Accept<Encoded<v1::MatchPrefixRequest>, Encoded<v1::MatchPrefixResponse>> RequestMatchPrefix;
+};
 
 class ClientService {
  public:
@@ -18,7 +31,7 @@ class ClientService {
   void Serve(CallQueues::Queue& queue);
 
  private:
-  using Wire = v1::MasterService::AsyncService;
+  using Wire = ClientWire;
 
   Wire service_;
   UnaryMethod<&Wire::RequestOpenNamespace, &Handlers::OpenNamespace> open_namespace_;

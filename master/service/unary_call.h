@@ -47,7 +47,17 @@ struct AcceptTraits<void (ServiceType::*)(
   using Response = ResponseType;
 };
 
-// kAccept: RequestX of the generated service. kHandle: a member of Handlers. Lives longer than the
+// A message whose inside lies there, too; or the bytes of one.
+template <typename Message>
+Message* NewIn(google::protobuf::Arena& arena) {
+  if constexpr (std::is_base_of_v<google::protobuf::MessageLite, Message>) {
+    return google::protobuf::Arena::CreateMessage<Message>(&arena);
+  } else {
+    return google::protobuf::Arena::Create<Message>(&arena);
+  }
+}
+
+// kAccept: RequestX of the service. kHandle: a member of Handlers. Lives longer than the
 // queues that it is served on.
 template <auto kAccept, auto kHandle>
 class UnaryMethod {
@@ -85,8 +95,8 @@ class UnaryMethod<kAccept, kHandle>::Call {
         handlers_(method.context_.handlers),
         queue_(queue),
         arena_(method.arenas_.Take()),
-        request_(google::protobuf::Arena::CreateMessage<Request>(&arena_->arena())),
-        response_(google::protobuf::Arena::CreateMessage<Response>(&arena_->arena())) {
+        request_(NewIn<Request>(arena_->arena())),
+        response_(NewIn<Response>(arena_->arena())) {
     server_context_.AsyncNotifyWhenDone(&ended_);
     (method.service_.*kAccept)(&server_context_, request_, &responder_, &accepting, &accepting,
                                &arrived_);

@@ -104,8 +104,8 @@ void ClientSteps::RawStep() {
     case 0: return call(&Handlers::StartPuts, v1::StartPutsRequest());
     case 1: return call(&Handlers::CommitPuts, v1::CommitPutsRequest());
     case 2: return call(&Handlers::AbortPuts, v1::AbortPutsRequest());
-    case 3: return call(&Handlers::Locate, v1::LocateRequest());
-    case 4: return call(&Handlers::MatchPrefix, v1::MatchPrefixRequest());
+    case 3: return scene_.CallBytes(&Handlers::Locate, bytes);
+    case 4: return scene_.CallBytes(&Handlers::MatchPrefix, bytes);
     case 5: return call(&Handlers::Exists, v1::ExistsRequest());
     case 6: return call(&Handlers::Remove, v1::RemoveRequest());
     case 7: return call(&Handlers::ListObjects, v1::ListObjectsRequest());

@@ -20,15 +20,27 @@ int HostileMaster::CountFor(int keys) {
 
 template <typename Response>
 absl::StatusOr<Response> HostileMaster::Deliver(Response response) {
+  const absl::StatusOr<std::string> bytes = Send(response);
+  if (!bytes.ok()) return bytes.status();
+  if (!response.ParseFromString(*bytes)) return absl::InternalError("no message");
+  return response;
+}
+
+template <typename Answer, typename Response>
+absl::StatusOr<Answer> HostileMaster::DeliverPlaces(Response response) {
+  const absl::StatusOr<std::string> bytes = Send(response);
+  if (!bytes.ok()) return bytes.status();
+  Answer answer;
+  if (!ReadAnswer(*bytes, answer)) return absl::InternalError("no message");
+  return answer;
+}
+
+template <typename Response>
+absl::StatusOr<std::string> HostileMaster::Send(Response& response) {
   response.mutable_header()->mutable_version()->set_major(kWireMajor);
   if (feed_.OneIn(16)) return StatusFromProto(Failure());
-  if (feed_.OneIn(16)) {
-    const absl::string_view bytes = feed_.Bytes();
-    if (!response.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-      return absl::InternalError("no message");
-    }
-  }
-  return response;
+  if (feed_.OneIn(16)) return std::string(feed_.Bytes());
+  return response.SerializeAsString();
 }
 
 v1::Status HostileMaster::Outcome() { return feed_.OneIn(4) ? Failure() : v1::Status(); }
@@ -150,8 +162,8 @@ absl::StatusOr<v1::OpenNamespaceResponse> HostileMaster::OpenNamespace(
   return Deliver(v1::OpenNamespaceResponse());
 }
 
-absl::StatusOr<v1::StartPutsResponse> HostileMaster::StartPuts(const v1::StartPutsRequest& request,
-                                                               const CallContext&) {
+absl::StatusOr<StartPutsAnswer> HostileMaster::StartPuts(const v1::StartPutsRequest& request,
+                                                         const CallContext&) {
   v1::StartPutsResponse response;
   const int count = CountFor(request.puts_size());
   for (int i = 0; i < count; ++i) {
@@ -162,7 +174,7 @@ absl::StatusOr<v1::StartPutsResponse> HostileMaster::StartPuts(const v1::StartPu
     if (!feed_.OneIn(8)) *result->mutable_grant() = Grant(size);
   }
   FillNodes(response.mutable_nodes());
-  return Deliver(std::move(response));
+  return DeliverPlaces<StartPutsAnswer>(std::move(response));
 }
 
 absl::StatusOr<v1::CommitPutsResponse> HostileMaster::CommitPuts(
@@ -189,8 +201,8 @@ absl::StatusOr<v1::AbortPutsResponse> HostileMaster::AbortPuts(const v1::AbortPu
   return Deliver(std::move(response));
 }
 
-absl::StatusOr<v1::LocateResponse> HostileMaster::Locate(const v1::LocateRequest& request,
-                                                         const CallContext&) {
+absl::StatusOr<LocateAnswer> HostileMaster::Locate(const v1::LocateRequest& request,
+                                                   const CallContext&) {
   v1::LocateResponse response;
   const int count = CountFor(request.keys_size());
   for (int i = 0; i < count; ++i) {
@@ -199,17 +211,17 @@ absl::StatusOr<v1::LocateResponse> HostileMaster::Locate(const v1::LocateRequest
     *result->mutable_location() = Location();
   }
   FillNodes(response.mutable_nodes());
-  return Deliver(std::move(response));
+  return DeliverPlaces<LocateAnswer>(std::move(response));
 }
 
-absl::StatusOr<v1::MatchPrefixResponse> HostileMaster::MatchPrefix(
-    const v1::MatchPrefixRequest& request, const CallContext&) {
+absl::StatusOr<MatchPrefixAnswer> HostileMaster::MatchPrefix(const v1::MatchPrefixRequest& request,
+                                                             const CallContext&) {
   v1::MatchPrefixResponse response;
   const int count = CountFor(request.keys_size());
   for (int i = 0; i < count; ++i) *response.add_locations() = Location();
   *response.mutable_miss() = Outcome();
   FillNodes(response.mutable_nodes());
-  return Deliver(std::move(response));
+  return DeliverPlaces<MatchPrefixAnswer>(std::move(response));
 }
 
 absl::StatusOr<v1::ExistsResponse> HostileMaster::Exists(const v1::ExistsRequest& request,

@@ -21,16 +21,16 @@ class HostileMaster final : public MasterStub {
 
   absl::StatusOr<v1::OpenNamespaceResponse> OpenNamespace(const v1::OpenNamespaceRequest& request,
                                                           const CallContext& context) override;
-  absl::StatusOr<v1::StartPutsResponse> StartPuts(const v1::StartPutsRequest& request,
-                                                  const CallContext& context) override;
+  absl::StatusOr<StartPutsAnswer> StartPuts(const v1::StartPutsRequest& request,
+                                            const CallContext& context) override;
   absl::StatusOr<v1::CommitPutsResponse> CommitPuts(const v1::CommitPutsRequest& request,
                                                     const CallContext& context) override;
   absl::StatusOr<v1::AbortPutsResponse> AbortPuts(const v1::AbortPutsRequest& request,
                                                   const CallContext& context) override;
-  absl::StatusOr<v1::LocateResponse> Locate(const v1::LocateRequest& request,
-                                            const CallContext& context) override;
-  absl::StatusOr<v1::MatchPrefixResponse> MatchPrefix(const v1::MatchPrefixRequest& request,
-                                                      const CallContext& context) override;
+  absl::StatusOr<LocateAnswer> Locate(const v1::LocateRequest& request,
+                                      const CallContext& context) override;
+  absl::StatusOr<MatchPrefixAnswer> MatchPrefix(const v1::MatchPrefixRequest& request,
+                                                const CallContext& context) override;
   absl::StatusOr<v1::ExistsResponse> Exists(const v1::ExistsRequest& request,
                                             const CallContext& context) override;
   absl::StatusOr<v1::RemoveResponse> Remove(const v1::RemoveRequest& request,
@@ -44,6 +44,11 @@ class HostileMaster final : public MasterStub {
   // The answer, an error of the call, or bytes of the input in its place.
   template <typename Response>
   absl::StatusOr<Response> Deliver(Response response);
+  template <typename Answer, typename Response>
+  absl::StatusOr<Answer> DeliverPlaces(Response response);
+  // Its bytes.
+  template <typename Response>
+  absl::StatusOr<std::string> Send(Response& response);
   v1::Status Outcome();
   v1::Status Failure();
   v1::Grant Grant(uint64_t size_bytes);

@@ -49,10 +49,14 @@ class MasterScene {
   void TimeStep();
   void Check() const;
 
-  // A request as gRPC brings it: what does not parse never reaches the handlers.
-  template <typename Request, typename Response, typename Result>
-  void Call(Result (Handlers::*method)(const Request&, absl::Time, Done<Response>),
+  // A request as gRPC brings it: what does not parse never reaches the handlers, but for those who
+  // read the bytes themselves.
+  template <typename Argument, typename Written, typename Result, typename Request>
+  void Call(Result (Handlers::*method)(const Argument&, absl::Time, Done<Written>),
             const Request& request);
+  template <typename Request, typename Written, typename Result>
+  void CallBytes(Result (Handlers::*method)(const Encoded<Request>&, absl::Time, Done<Written>),
+                 absl::string_view bytes);
   // Somebody who waits gives up, or one who does not wait any more.
   void CancelStep();
 
@@ -65,6 +69,9 @@ class MasterScene {
   SeenGrant Grant();
 
  private:
+  template <typename Argument, typename Written, typename Result, typename Request>
+  void Send(Result (Handlers::*method)(const Argument&, absl::Time, Done<Written>),
+            const Argument& argument, const Request& request);
   // The answer of a call as its caller sees it.
   template <typename Request, typename Response>
   void TakeAnswer(const Request& request, const absl::Status& status, const Response& response);
@@ -93,23 +100,58 @@ void CheckReadable(const Message& message) {
            message.GetTypeName());
 }
 
-template <typename Request, typename Response, typename Result>
-void MasterScene::Call(Result (Handlers::*method)(const Request&, absl::Time, Done<Response>),
+// The message that a handler has written.
+template <typename Response>
+const Response& Parsed(const Response& written) {
+  return written;
+}
+template <typename Response>
+Response Parsed(const Encoded<Response>& written) {
+  Response response;
+  MP_CHECK(response.ParseFromString(written.bytes), "an answer that nobody can read");
+  MP_CHECK(response.SerializeAsString() == written.bytes, "not as protobuf writes it");
+  return response;
+}
+
+template <typename Argument, typename Written, typename Result, typename Request>
+void MasterScene::Call(Result (Handlers::*method)(const Argument&, absl::Time, Done<Written>),
                        const Request& request) {
   Request sent;
-  if (!sent.ParseFromString(request.SerializeAsString())) return;
+  if (sent.ParseFromString(request.SerializeAsString())) Send(method, Argument(sent), sent);
+}
+
+template <typename Request, typename Written, typename Result>
+void MasterScene::CallBytes(Result (Handlers::*method)(const Encoded<Request>&, absl::Time,
+                                                       Done<Written>),
+                            absl::string_view bytes) {
+  Encoded<Request> encoded;
+  encoded.bytes = std::string(bytes);
+  Request request;
+  if (request.ParseFromString(encoded.bytes)) return Send(method, encoded, request);
+  int answers = 0;
+  (handlers_.*method)(encoded, now_, DoneWith<Written>([&](absl::Status status, Written) {
+                        ++answers;
+                        MP_CHECK(ReasonOf(status) == ErrorReason::kBadArgument, "no message",
+                                 status.ToString());
+                      }));
+  MP_CHECK(answers == 1, "answers to what is no message", answers);
+}
+
+template <typename Argument, typename Written, typename Result, typename Request>
+void MasterScene::Send(Result (Handlers::*method)(const Argument&, absl::Time, Done<Written>),
+                       const Argument& argument, const Request& request) {
   const size_t number = answers_.size();
   answers_.push_back(0);
-  auto done = DoneWith<Response>([this, number, sent](absl::Status status, Response response) {
+  auto done = DoneWith<Written>([this, number, request](absl::Status status, Written written) {
     ++answers_[number];
-    TakeAnswer(sent, status, response);
+    TakeAnswer(request, status, Parsed(written));
   });
   if constexpr (std::is_same_v<Result, CallId>) {
-    const CallId call = (handlers_.*method)(sent, now_, std::move(done));
+    const CallId call = (handlers_.*method)(argument, now_, std::move(done));
     MP_CHECK((call.value == 0) == (answers_[number] == 1), "a call is answered, or waits");
     if (call.value != 0) waiting_.push_back(call);
   } else {
-    (handlers_.*method)(sent, now_, std::move(done));
+    (handlers_.*method)(argument, now_, std::move(done));
     MP_CHECK(answers_[number] == 1, "a call that does not wait was not answered");
   }
 }

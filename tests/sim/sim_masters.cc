@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/check.h"
 #include "common/error.h"
 #include "common/rpc/leader_choice.h"
 
@@ -30,12 +31,11 @@ absl::Status NobodyLeads() {
 }
 
 // Of one object: replicas share no node, or both would be lost at once. "" or what is wrong.
-template <typename Replicas>
-std::string CheckReplicas(const Replicas& replicas) {
+std::string CheckReplicas(const ToldReplicas& replicas) {
   std::set<uint32_t> taken;
-  for (const v1::Replica& replica : replicas) {
+  for (const ToldReplica& replica : replicas) {
     std::set<uint32_t> own;
-    for (const v1::Part& part : replica.parts()) own.insert(part.node_id());
+    for (const ToldPart& part : replica) own.insert(part.node_id);
     for (const uint32_t node : own) {
       if (!taken.insert(node).second) return absl::StrCat("two replicas are on node ", node);
     }
@@ -130,19 +130,34 @@ class SimStub final : public client::MasterStub {
     return has_follower ? NobodyLeads() : Unreached();
   }
 
+  // What the handlers write, and mostly what they read, goes as bytes.
+  template <typename Answer, typename Request, typename Argument, typename Response>
+  absl::StatusOr<Answer> CallForPlaces(
+      const Request& request, const CallContext& context,
+      master::CallId (master::Handlers::*method)(const Argument&, absl::Time,
+                                                 master::Done<Encoded<Response>>)) {
+    return Read<Answer>(Call<Argument, Encoded<Response>>(Argument(request), context, method));
+  }
+  template <typename Answer, typename Request, typename Argument, typename Response>
+  absl::StatusOr<Answer> CallForPlaces(
+      const Request& request, const CallContext& context,
+      void (master::Handlers::*method)(const Argument&, absl::Time,
+                                       master::Done<Encoded<Response>>)) {
+    return Read<Answer>(Call<Argument, Encoded<Response>>(Argument(request), context, method));
+  }
+
   absl::StatusOr<v1::OpenNamespaceResponse> OpenNamespace(const v1::OpenNamespaceRequest& request,
                                                           const CallContext& context) override {
     return Call<v1::OpenNamespaceRequest, v1::OpenNamespaceResponse>(
         request, context, &master::Handlers::OpenNamespace);
   }
-  absl::StatusOr<v1::StartPutsResponse> StartPuts(const v1::StartPutsRequest& request,
-                                                  const CallContext& context) override {
+  absl::StatusOr<StartPutsAnswer> StartPuts(const v1::StartPutsRequest& request,
+                                            const CallContext& context) override {
     events_.on_start();
-    auto answer = Call<v1::StartPutsRequest, v1::StartPutsResponse>(request, context,
-                                                                    &master::Handlers::StartPuts);
+    auto answer = CallForPlaces<StartPutsAnswer>(request, context, &master::Handlers::StartPuts);
     if (!answer.ok()) return answer;
-    for (const v1::PutResult& result : answer->results()) {
-      events_.on_nonsense(CheckReplicas(result.grant().replicas()));
+    for (const StartPutsAnswer::Result& result : answer->results) {
+      events_.on_nonsense(CheckReplicas(result.grant.replicas));
     }
     return answer;
   }
@@ -156,23 +171,22 @@ class SimStub final : public client::MasterStub {
     return Call<v1::AbortPutsRequest, v1::AbortPutsResponse>(request, context,
                                                              &master::Handlers::AbortPuts);
   }
-  absl::StatusOr<v1::LocateResponse> Locate(const v1::LocateRequest& request,
-                                            const CallContext& context) override {
-    auto answer =
-        Call<v1::LocateRequest, v1::LocateResponse>(request, context, &master::Handlers::Locate);
+  absl::StatusOr<LocateAnswer> Locate(const v1::LocateRequest& request,
+                                      const CallContext& context) override {
+    auto answer = CallForPlaces<LocateAnswer>(request, context, &master::Handlers::Locate);
     if (!answer.ok()) return answer;
-    for (const v1::LocateResult& result : answer->results()) {
-      events_.on_nonsense(CheckReplicas(result.location().replicas()));
+    for (const LocateAnswer::Result& result : answer->results) {
+      events_.on_nonsense(CheckReplicas(result.location.replicas));
     }
     return answer;
   }
-  absl::StatusOr<v1::MatchPrefixResponse> MatchPrefix(const v1::MatchPrefixRequest& request,
-                                                      const CallContext& context) override {
-    auto answer = Call<v1::MatchPrefixRequest, v1::MatchPrefixResponse>(
-        request, context, &master::Handlers::MatchPrefix);
+  absl::StatusOr<MatchPrefixAnswer> MatchPrefix(const v1::MatchPrefixRequest& request,
+                                                const CallContext& context) override {
+    auto answer =
+        CallForPlaces<MatchPrefixAnswer>(request, context, &master::Handlers::MatchPrefix);
     if (!answer.ok()) return answer;
-    for (const v1::Location& location : answer->locations()) {
-      events_.on_nonsense(CheckReplicas(location.replicas()));
+    for (const ToldLocation& location : answer->locations) {
+      events_.on_nonsense(CheckReplicas(location.replicas));
     }
     return answer;
   }
@@ -191,6 +205,14 @@ class SimStub final : public client::MasterStub {
   }
 
  private:
+  template <typename Answer, typename Response>
+  static absl::StatusOr<Answer> Read(const absl::StatusOr<Encoded<Response>>& encoded) {
+    if (!encoded.ok()) return encoded.status();
+    Answer answer;
+    MP_CHECK(ReadAnswer(encoded->bytes, answer), "an answer that nobody can read");
+    return answer;
+  }
+
   template <typename Response>
   struct Pending {
     absl::StatusOr<Response> answer = Unreached();

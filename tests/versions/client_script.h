@@ -2,9 +2,12 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "client_sdk/core/core_client.h"
+#include "common/rpc/place_answers.h"
 #include "transport/channel.h"
 
 namespace moonpool::versions {
@@ -46,5 +49,15 @@ client::SessionOptions OptionsOf(uint64_t client, transport::Transport& transpor
 // is not as it should be.
 absl::Status Write(client::CoreClient& first);
 absl::Status ReadAndRemove(client::CoreClient& second);
+
+// What a call of the client returns where that was answered.
+template <typename Answer, typename Message>
+absl::StatusOr<Answer> As(absl::StatusOr<Message> message) {
+  if constexpr (std::is_same_v<Answer, Message>) {
+    return message;
+  } else {
+    return AnswerOf<Answer>(message);
+  }
+}
 
 }  // namespace moonpool::versions

@@ -20,6 +20,7 @@
 #include "common/log.h"
 #include "master/core/core.h"
 #include "master/handlers/handlers.h"
+#include "master/handlers/testing/message_done.h"
 #include "storage_node/link/master_link.h"
 #include "storage_node/pool/testing/test_pool.h"
 #include "storage_node/serve/node_target.h"
@@ -150,33 +151,36 @@ class RecordedStub final : public client::MasterStub {
  public:
   explicit RecordedStub(Cluster& cluster) : cluster_(cluster) {}
 
-#define MOONPOOL_RECORDED_CALL(Method)                                            \
-  absl::StatusOr<v1::Method##Response> Method(const v1::Method##Request& request, \
-                                              const CallContext&) override {      \
-    return Call<v1::Method##Response>(#Method, request, [&](auto done) {          \
-      cluster_.handlers().Method(request, cluster_.now(), std::move(done));       \
-    });                                                                           \
+#define MOONPOOL_RECORDED_CALL(Method) MOONPOOL_RECORDED_ANSWER(Method, v1::Method##Response)
+#define MOONPOOL_RECORDED_PLACES(Method) MOONPOOL_RECORDED_ANSWER(Method, Method##Answer)
+#define MOONPOOL_RECORDED_ANSWER(Method, Answer)                                                   \
+  absl::StatusOr<Answer> Method(const v1::Method##Request& request, const CallContext&) override { \
+    return As<Answer>(Call<v1::Method##Response>(#Method, request, [&](auto done) {                \
+      cluster_.handlers().Method(request, cluster_.now(), std::move(done));                        \
+    }));                                                                                           \
   }
   MOONPOOL_RECORDED_CALL(OpenNamespace)
-  MOONPOOL_RECORDED_CALL(StartPuts)
+  MOONPOOL_RECORDED_PLACES(StartPuts)
   MOONPOOL_RECORDED_CALL(CommitPuts)
   MOONPOOL_RECORDED_CALL(AbortPuts)
-  MOONPOOL_RECORDED_CALL(Locate)
-  MOONPOOL_RECORDED_CALL(MatchPrefix)
+  MOONPOOL_RECORDED_PLACES(Locate)
+  MOONPOOL_RECORDED_PLACES(MatchPrefix)
   MOONPOOL_RECORDED_CALL(Exists)
   MOONPOOL_RECORDED_CALL(Remove)
   MOONPOOL_RECORDED_CALL(ListObjects)
 #undef MOONPOOL_RECORDED_CALL
+#undef MOONPOOL_RECORDED_PLACES
+#undef MOONPOOL_RECORDED_ANSWER
 
  private:
   template <typename Response, typename Request, typename Start>
   absl::StatusOr<Response> Call(const char* method, const Request& request, Start start) {
     cluster_.recording().Add("client>master", method, request.SerializeAsString());
     std::optional<absl::StatusOr<Response>> answer;
-    start(master::DoneWith<Response>([&answer](const absl::Status& status, Response response) {
+    start(master::MessageDone<Response>{[&answer](const absl::Status& status, Response response) {
       answer = status.ok() ? absl::StatusOr<Response>(std::move(response))
                            : absl::StatusOr<Response>(status);
-    }));
+    }});
     while (!answer.has_value()) cluster_.Pump();
     MP_CHECK(answer->ok(), "a call failed", answer->status().ToString());
     cluster_.recording().Add("master>client", method, (*answer)->SerializeAsString());

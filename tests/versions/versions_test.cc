@@ -26,6 +26,7 @@
 #include "google/protobuf/message.h"
 #include "master/core/core.h"
 #include "master/handlers/handlers.h"
+#include "master/handlers/testing/message_done.h"
 #include "storage_node/link/master_link.h"
 #include "storage_node/pool/testing/test_pool.h"
 #include "storage_node/serve/node_target.h"
@@ -179,11 +180,11 @@ class Answers {
  public:
   template <typename Response, typename Request, typename Start>
   void Ask(const Request& request, Start start) {
-    start(request,
-          master::DoneWith<Response>([this](const absl::Status& status, const Response& response) {
-            EXPECT_THAT(status, IsOk());
-            codes_.push_back(CodesOf(response));
-          }));
+    start(request, master::MessageDone<Response>{
+                       [this](const absl::Status& status, const Response& response) {
+                         EXPECT_THAT(status, IsOk());
+                         codes_.push_back(CodesOf(response));
+                       }});
   }
   size_t size() const { return codes_.size(); }
   std::vector<int> Take() {
@@ -317,21 +318,24 @@ class ReplayedStub final : public client::MasterStub {
  public:
   explicit ReplayedStub(std::function<std::optional<Line>(const std::string& method)> next)
       : next_(std::move(next)) {}
-#define MOONPOOL_REPLAYED_CALL(Method)                                                        \
-  absl::StatusOr<v1::Method##Response> Method(const v1::Method##Request&, const CallContext&) \
-      override {                                                                              \
-    return Answer<v1::Method##Response>(#Method);                                             \
+#define MOONPOOL_REPLAYED_CALL(Method) MOONPOOL_REPLAYED_ANSWER(Method, v1::Method##Response)
+#define MOONPOOL_REPLAYED_PLACES(Method) MOONPOOL_REPLAYED_ANSWER(Method, Method##Answer)
+#define MOONPOOL_REPLAYED_ANSWER(Method, AnswerType)                                           \
+  absl::StatusOr<AnswerType> Method(const v1::Method##Request&, const CallContext&) override { \
+    return As<AnswerType>(Answer<v1::Method##Response>(#Method));                              \
   }
   MOONPOOL_REPLAYED_CALL(OpenNamespace)
-  MOONPOOL_REPLAYED_CALL(StartPuts)
+  MOONPOOL_REPLAYED_PLACES(StartPuts)
   MOONPOOL_REPLAYED_CALL(CommitPuts)
   MOONPOOL_REPLAYED_CALL(AbortPuts)
-  MOONPOOL_REPLAYED_CALL(Locate)
-  MOONPOOL_REPLAYED_CALL(MatchPrefix)
+  MOONPOOL_REPLAYED_PLACES(Locate)
+  MOONPOOL_REPLAYED_PLACES(MatchPrefix)
   MOONPOOL_REPLAYED_CALL(Exists)
   MOONPOOL_REPLAYED_CALL(Remove)
   MOONPOOL_REPLAYED_CALL(ListObjects)
 #undef MOONPOOL_REPLAYED_CALL
+#undef MOONPOOL_REPLAYED_PLACES
+#undef MOONPOOL_REPLAYED_ANSWER
 
  private:
   template <typename Response>

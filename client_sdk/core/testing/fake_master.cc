@@ -43,8 +43,8 @@ absl::StatusOr<v1::OpenNamespaceResponse> FakeMaster::OpenNamespace(
   });
 }
 
-absl::StatusOr<v1::StartPutsResponse> FakeMaster::StartPuts(const v1::StartPutsRequest& request,
-                                                            const CallContext& context) {
+absl::StatusOr<v1::StartPutsResponse> FakeMaster::Reply(const v1::StartPutsRequest& request,
+                                                        const CallContext& context) {
   return Run("StartPuts", request, context, v1::StartPutsResponse(), [&](auto* response) {
     mutex_.AssertHeld();
     request_ids_.push_back(request.request_id());
@@ -248,8 +248,8 @@ void FakeMaster::FillNodes(google::protobuf::RepeatedPtrField<v1::NodeAddress>* 
   }
 }
 
-absl::StatusOr<v1::LocateResponse> FakeMaster::Locate(const v1::LocateRequest& request,
-                                                      const CallContext& context) {
+absl::StatusOr<v1::LocateResponse> FakeMaster::Reply(const v1::LocateRequest& request,
+                                                     const CallContext& context) {
   return Run("Locate", request, context, v1::LocateResponse(), [&](auto* response) {
     mutex_.AssertHeld();
     for (const std::string& key : request.keys()) {
@@ -261,8 +261,8 @@ absl::StatusOr<v1::LocateResponse> FakeMaster::Locate(const v1::LocateRequest& r
   });
 }
 
-absl::StatusOr<v1::MatchPrefixResponse> FakeMaster::MatchPrefix(
-    const v1::MatchPrefixRequest& request, const CallContext& context) {
+absl::StatusOr<v1::MatchPrefixResponse> FakeMaster::Reply(const v1::MatchPrefixRequest& request,
+                                                          const CallContext& context) {
   return Run("MatchPrefix", request, context, v1::MatchPrefixResponse(), [&](auto* response) {
     mutex_.AssertHeld();
     for (const std::string& key : request.keys()) {

@@ -64,18 +64,32 @@ class FakeMaster final : public MasterStub {
   size_t open_grants() const;
   size_t spares() const;  // that are out
 
+  // What goes over the wire in answer to these.
+  absl::StatusOr<v1::StartPutsResponse> Reply(const v1::StartPutsRequest& request,
+                                              const CallContext& context);
+  absl::StatusOr<v1::LocateResponse> Reply(const v1::LocateRequest& request,
+                                           const CallContext& context);
+  absl::StatusOr<v1::MatchPrefixResponse> Reply(const v1::MatchPrefixRequest& request,
+                                                const CallContext& context);
+
   absl::StatusOr<v1::OpenNamespaceResponse> OpenNamespace(const v1::OpenNamespaceRequest& request,
                                                           const CallContext& context) override;
-  absl::StatusOr<v1::StartPutsResponse> StartPuts(const v1::StartPutsRequest& request,
-                                                  const CallContext& context) override;
+  absl::StatusOr<StartPutsAnswer> StartPuts(const v1::StartPutsRequest& request,
+                                            const CallContext& context) override {
+    return AnswerOf<StartPutsAnswer>(Reply(request, context));
+  }
   absl::StatusOr<v1::CommitPutsResponse> CommitPuts(const v1::CommitPutsRequest& request,
                                                     const CallContext& context) override;
   absl::StatusOr<v1::AbortPutsResponse> AbortPuts(const v1::AbortPutsRequest& request,
                                                   const CallContext& context) override;
-  absl::StatusOr<v1::LocateResponse> Locate(const v1::LocateRequest& request,
-                                            const CallContext& context) override;
-  absl::StatusOr<v1::MatchPrefixResponse> MatchPrefix(const v1::MatchPrefixRequest& request,
-                                                      const CallContext& context) override;
+  absl::StatusOr<LocateAnswer> Locate(const v1::LocateRequest& request,
+                                      const CallContext& context) override {
+    return AnswerOf<LocateAnswer>(Reply(request, context));
+  }
+  absl::StatusOr<MatchPrefixAnswer> MatchPrefix(const v1::MatchPrefixRequest& request,
+                                                const CallContext& context) override {
+    return AnswerOf<MatchPrefixAnswer>(Reply(request, context));
+  }
   absl::StatusOr<v1::ExistsResponse> Exists(const v1::ExistsRequest& request,
                                             const CallContext& context) override;
   absl::StatusOr<v1::RemoveResponse> Remove(const v1::RemoveRequest& request,

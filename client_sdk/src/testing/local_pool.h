@@ -90,7 +90,7 @@ class LocalMaster final : public v1::MasterService::Service {
   }
   grpc::Status StartPuts(grpc::ServerContext*, const v1::StartPutsRequest* request,
                          v1::StartPutsResponse* response) override {
-    return WithNode(Answer(fake_.StartPuts(*request, {}), response), response);
+    return WithNode(Answer(fake_.Reply(*request, {}), response), response);
   }
   grpc::Status CommitPuts(grpc::ServerContext*, const v1::CommitPutsRequest* request,
                           v1::CommitPutsResponse* response) override {
@@ -98,11 +98,11 @@ class LocalMaster final : public v1::MasterService::Service {
   }
   grpc::Status Locate(grpc::ServerContext*, const v1::LocateRequest* request,
                       v1::LocateResponse* response) override {
-    return WithNode(Answer(fake_.Locate(*request, {}), response), response);
+    return WithNode(Answer(fake_.Reply(*request, {}), response), response);
   }
   grpc::Status MatchPrefix(grpc::ServerContext*, const v1::MatchPrefixRequest* request,
                            v1::MatchPrefixResponse* response) override {
-    return WithNode(Answer(fake_.MatchPrefix(*request, {}), response), response);
+    return WithNode(Answer(fake_.Reply(*request, {}), response), response);
   }
   grpc::Status Exists(grpc::ServerContext*, const v1::ExistsRequest* request,
                       v1::ExistsResponse* response) override {
