@@ -229,6 +229,8 @@ absl::StatusOr<Reading> MeasurePuts(Client& client, const std::string& prefix, u
     elapsed += RunLanes(lanes, [&](size_t index, Lane& lane) {
       puts[index]->Run(most_bytes / shape.threads, left, lane);
     });
+    // First: what could not be put may not be there to be removed either.
+    for (const Lane& lane : lanes) RETURN_IF_ERROR(lane.status);
     for (auto& lane : puts) RETURN_IF_ERROR(lane->Clear());
   }
   return Sum(lanes, elapsed);

@@ -16,8 +16,9 @@ absl::StatusOr<std::vector<LocateOutcome>> Core::Locate(const LocateCommand& com
   ASSIGN_OR_RETURN(const NamespaceId name_space, s.Admit(command.caller, command.keys.size()));
   std::vector<LocateOutcome> outcomes;
   outcomes.reserve(command.keys.size());
-  for (const absl::string_view key : command.keys) {
-    outcomes.push_back(s.LocateOne(name_space, key, command.lease, now));
+  for (size_t i = 0; i < command.keys.size(); ++i) {
+    s.LookAhead(name_space, command.keys, i);
+    outcomes.push_back(s.LocateOne(name_space, command.keys[i], command.lease, now));
     LocateOutcome& outcome = outcomes.back();
     if (command.wait_for_writer && ReasonOf(outcome.status) == ErrorReason::kBeingWritten) {
       outcome.wait = Wait::kWriter;
@@ -32,8 +33,9 @@ absl::StatusOr<MatchPrefixResult> Core::MatchPrefix(const MatchPrefixCommand& co
   s.Observe(now);
   ASSIGN_OR_RETURN(const NamespaceId name_space, s.Admit(command.caller, command.keys.size()));
   MatchPrefixResult result;
-  for (const absl::string_view key : command.keys) {
-    LocateOutcome outcome = s.LocateOne(name_space, key, command.lease, now);
+  for (size_t i = 0; i < command.keys.size(); ++i) {
+    s.LookAhead(name_space, command.keys, i);
+    LocateOutcome outcome = s.LocateOne(name_space, command.keys[i], command.lease, now);
     if (!outcome.status.ok()) {
       result.miss = std::move(outcome.status);
       break;
@@ -51,11 +53,18 @@ absl::StatusOr<std::vector<absl::Status>> Core::Exists(const Caller& caller,
   ASSIGN_OR_RETURN(const NamespaceId name_space, s.Admit(caller, keys.size()));
   std::vector<absl::Status> results;
   results.reserve(keys.size());
-  for (const absl::string_view key : keys) {
-    absl::Status status = s.CheckKey(key);
-    results.push_back(status.ok() ? s.MissOf(name_space, key, now) : std::move(status));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    s.LookAhead(name_space, keys, i);
+    absl::Status status = s.CheckKey(keys[i]);
+    results.push_back(status.ok() ? s.MissOf(name_space, keys[i], now) : std::move(status));
   }
   return results;
+}
+
+void CoreState::LookAhead(NamespaceId name_space, absl::Span<const absl::string_view> keys,
+                          size_t next) const {
+  constexpr size_t kAtOnce = ObjectTable::kPrefetchKeys;
+  if (next % kAtOnce == 0) objects.Prefetch(name_space, keys.subspan(next, kAtOnce));
 }
 
 LocateOutcome CoreState::LocateOne(NamespaceId name_space, absl::string_view key,

@@ -254,6 +254,9 @@ struct CoreState {
   bool CommitSealed(SlotIndex slot, uint32_t enough, absl::Time now);
 
   // --- core_get.cc
+  // Before each key of a batch in turn.
+  void LookAhead(NamespaceId name_space, absl::Span<const absl::string_view> keys,
+                 size_t next) const;
   LocateOutcome LocateOne(NamespaceId name_space, absl::string_view key, absl::Duration lease,
                           absl::Time now);
 

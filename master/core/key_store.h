@@ -26,6 +26,8 @@ class KeyStore {
     return absl::string_view(At(block), key_bytes);
   }
 
+  void Prefetch(Block block) const { __builtin_prefetch(At(block)); }
+
  private:
   static constexpr size_t kUnit = 8;
   static constexpr size_t kMaxUnits = kMaxKeyBytes / kUnit;

@@ -1,5 +1,7 @@
 #include "master/core/object_table.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "common/check.h"
@@ -16,6 +18,23 @@ SlotIndex ObjectTable::Find(uint64_t hash, NamespaceId name_space, absl::string_
   return index_.Find(hash, [&](SlotIndex slot) {
     return slots_[slot].name_space == name_space && KeyOf(slot) == key;
   });
+}
+
+void ObjectTable::Prefetch(NamespaceId name_space, absl::Span<const absl::string_view> keys) const {
+  std::array<uint64_t, kPrefetchKeys> hashes;
+  std::array<SlotIndex, kPrefetchKeys> slots;
+  const size_t count = std::min(keys.size(), kPrefetchKeys);
+  for (size_t i = 0; i < count; ++i) {
+    hashes[i] = KeyHash(name_space, keys[i]);
+    index_.Prefetch(hashes[i]);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    slots[i] = index_.Find(hashes[i], [](SlotIndex) { return true; });
+    if (slots[i] != kNoSlot) __builtin_prefetch(&slots_[slots[i]]);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (slots[i] != kNoSlot) keys_.Prefetch(slots_[slots[i]].key_block);
+  }
 }
 
 SlotIndex ObjectTable::Add(uint64_t hash, NamespaceId name_space, absl::string_view key) {
