@@ -96,7 +96,7 @@ void CoreState::ExpireGrants(absl::Time now, uint32_t* work) {
   while (*work > 0) {
     const std::optional<SlotIndex> slot = grants.Due(now);
     if (!slot.has_value()) break;
-    // Of a spare nothing is sealed that any node has reported.
+    // A report that fits a spare binds it, or ends it: of one that is left nothing is known.
     if (IsSpare(*slot) || !CommitSealed(*slot, grants.At(*slot).min_replicas, now)) {
       Erase(*slot, DeathCause::kExpired, now);
     }

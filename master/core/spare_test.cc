@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/names.h"
 #include "master/core/testing/core_fixture.h"
 
 namespace moonpool::master {
@@ -298,6 +299,19 @@ TEST_F(Spare, WhatWasSealedIsTakenByTheNextMasterAndItsCommitIsGood) {
   next.Inventory(node, CoreFixture::Sealed("k", 100, spare, node.id));
   next.Complete(node);
   EXPECT_THAT(next.CommitAs("k", spare).status, IsOk());
+}
+
+// Of a namespace that was opened with another layout: bound to nothing, and committed by nobody.
+TEST_F(Spare, WhatIsOfAnotherLayoutIsForgotten) {
+  ASSERT_THAT(pool_.core.OpenNamespace("ns", "A", pool_.now), IsOk());
+  const Grant spare = pool_.Spare(100);
+  std::vector<SealedPart> sealed = CoreFixture::Sealed("k", 100, spare, node_.id);
+  const std::string other = JoinPartNamespace({"ns", "B"});
+  sealed[0].name_space = other;
+  pool_.Report(node_, sealed);
+  EXPECT_EQ(pool_.core.GetStatus(pool_.now).open_grants, 0u);
+  EXPECT_THAT(TakeFreed(), ElementsAre(spare.generation));
+  EXPECT_EQ(totals().spares_used, 0u);
 }
 
 }  // namespace

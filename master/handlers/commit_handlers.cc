@@ -35,35 +35,38 @@ absl::Status CheckPinned(const v1::AbortPutsRequest& request) {
   return absl::OkStatus();
 }
 
-std::vector<CommitPut> CommitsIn(const v1::CommitPutsRequest& request) {
-  std::vector<CommitPut> puts(static_cast<size_t>(request.puts_size()));
-  for (size_t i = 0; i < puts.size(); ++i) {
-    const v1::CommitPut& put = request.puts(static_cast<int>(i));
-    puts[i].generation = Generation{put.generation()};
-    puts[i].handle = put.handle();
-    puts[i].failed_replicas.assign(put.failed_replicas().begin(), put.failed_replicas().end());
-    puts[i].key = put.key();
-    puts[i].parent = put.parent();
-  }
-  return puts;
+CommitPut CommitIn(const v1::CommitPut& put) {
+  return CommitPut{.generation = Generation{put.generation()},
+                   .handle = put.handle(),
+                   .failed_replicas = {put.failed_replicas().begin(), put.failed_replicas().end()},
+                   .key = put.key(),
+                   .parent = put.parent()};
 }
 
-// True when one of them is pending.
-bool WriteCommits(const v1::CommitPutsRequest& request, const std::vector<CommitOutcome>& outcomes,
-                  v1::CommitPutsResponse& response) {
-  bool is_pending = false;
-  response.clear_results();
-  response.clear_bound();
-  for (size_t i = 0; i < outcomes.size(); ++i) {
-    const CommitOutcome& outcome = outcomes[i];
-    is_pending = is_pending || outcome.is_pending;
+// A put that named a key and has no last word yet; by its places in request and response.
+struct PendingCommit {
+  int put = 0;
+  int bound = 0;
+};
+
+void WriteBound(const CommitOutcome& outcome, v1::BoundPut* bound) {
+  bound->Clear();
+  if (outcome.status.ok()) bound->set_handle(outcome.handle);
+  bound->set_existing_generation(outcome.existing_generation.value);
+}
+
+std::vector<PendingCommit> WriteCommits(const v1::CommitPutsRequest& request,
+                                        const std::vector<CommitOutcome>& outcomes,
+                                        v1::CommitPutsResponse& response) {
+  std::vector<PendingCommit> pending;
+  for (int i = 0; i < request.puts_size(); ++i) {
+    const CommitOutcome& outcome = outcomes[static_cast<size_t>(i)];
     StatusToProto(outcome.status, response.add_results());
-    if (request.puts(static_cast<int>(i)).key().empty()) continue;
-    v1::BoundPut* bound = response.add_bound();
-    if (outcome.status.ok()) bound->set_handle(outcome.handle);
-    bound->set_existing_generation(outcome.existing_generation.value);
+    if (request.puts(i).key().empty()) continue;
+    WriteBound(outcome, response.add_bound());
+    if (outcome.is_pending) pending.push_back({.put = i, .bound = response.bound_size() - 1});
   }
-  return is_pending;
+  return pending;
 }
 
 // A key that was taken counts like one that StartPuts refuses.
@@ -84,18 +87,25 @@ void CountRefusals(const v1::CommitPutsRequest& request, const v1::CommitPutsRes
 class WaitingCommit final : public Waiter {
  public:
   WaitingCommit(Core& core, HandlerCounts& counts, const v1::CommitPutsRequest& request,
-                Done<v1::CommitPutsResponse> done)
-      : core_(core), counts_(counts), request_(request), done_(std::move(done)) {}
+                std::vector<PendingCommit> pending, Done<v1::CommitPutsResponse> done)
+      : core_(core),
+        counts_(counts),
+        request_(request),
+        pending_(std::move(pending)),
+        done_(std::move(done)) {}
 
   size_t key_count() const override { return static_cast<size_t>(request_.puts_size()); }
 
+  // Those alone that have no last word: of the others it has been said.
   Progress Retry(absl::Time now) override {
     const WireCaller caller(request_.header(), WireCaller::Touches::kIgnore);
-    const absl::StatusOr<std::vector<CommitOutcome>> outcomes =
-        core_.CommitPuts(*caller, CommitsIn(request_), now);
-    if (outcomes.ok() && WriteCommits(request_, *outcomes, done_.response())) {
-      return Progress::kOther;
+    std::vector<CommitPut> puts;
+    for (const PendingCommit& commit : pending_) {
+      puts.push_back(CommitIn(request_.puts(commit.put)));
     }
+    const absl::StatusOr<std::vector<CommitOutcome>> outcomes =
+        core_.CommitPuts(*caller, puts, now);
+    if (outcomes.ok() && !Write(*outcomes)) return Progress::kOther;
     Answer(outcomes.status());
     return Progress::kDone;
   }
@@ -103,6 +113,20 @@ class WaitingCommit final : public Waiter {
   void Fail(const absl::Status& status, absl::Time) override { std::move(done_)(status); }
 
  private:
+  // True: all have their last word.
+  bool Write(const std::vector<CommitOutcome>& outcomes) {
+    v1::CommitPutsResponse& response = done_.response();
+    std::vector<PendingCommit> still;
+    for (size_t i = 0; i < outcomes.size(); ++i) {
+      v1::Status* const status = response.mutable_results(pending_[i].put);
+      status->Clear();
+      StatusToProto(outcomes[i].status, status);
+      WriteBound(outcomes[i], response.mutable_bound(pending_[i].bound));
+      if (outcomes[i].is_pending) still.push_back(pending_[i]);
+    }
+    pending_ = std::move(still);
+    return pending_.empty();
+  }
   void Answer(const absl::Status& status) {
     CountRefusals(request_, done_.response(), counts_);
     std::move(done_)(status);
@@ -111,6 +135,7 @@ class WaitingCommit final : public Waiter {
   Core& core_;
   HandlerCounts& counts_;
   const v1::CommitPutsRequest request_;
+  std::vector<PendingCommit> pending_;
   Done<v1::CommitPutsResponse> done_;
 };
 
@@ -132,18 +157,21 @@ CallId Handlers::CommitPuts(const v1::CommitPutsRequest& request, absl::Time now
     return {};
   }
   const WireCaller caller(request.header());
-  const absl::StatusOr<std::vector<CommitOutcome>> outcomes =
-      core_.CommitPuts(*caller, CommitsIn(request), now);
+  std::vector<CommitPut> puts;
+  puts.reserve(static_cast<size_t>(request.puts_size()));
+  for (const v1::CommitPut& put : request.puts()) puts.push_back(CommitIn(put));
+  const absl::StatusOr<std::vector<CommitOutcome>> outcomes = core_.CommitPuts(*caller, puts, now);
   v1::CommitPutsResponse& response = done.response();
-  bool is_pending = false;
+  std::vector<PendingCommit> pending;
   if (outcomes.ok()) {
     SetHeader(core_.term(), response.mutable_header());
-    is_pending = WriteCommits(request, *outcomes, response);
+    pending = WriteCommits(request, *outcomes, response);
     GiveSpares(request, *caller, now, response);
   }
   CallId call;
-  if (is_pending && !waiters_.full()) {
-    auto waiter = std::make_unique<WaitingCommit>(core_, counts_, request, std::move(done));
+  if (!pending.empty() && !waiters_.full()) {
+    auto waiter = std::make_unique<WaitingCommit>(core_, counts_, request, std::move(pending),
+                                                  std::move(done));
     call =
         waiters_.Add(std::move(waiter), Waiter::Progress::kOther, AnswerBy(request.header(), now));
   } else {

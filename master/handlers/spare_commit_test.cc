@@ -113,6 +113,27 @@ TEST_F(SpareCommit, OthersOfABatchAreCommittedMeanwhile) {
   EXPECT_EQ(answer.response.bound(1).handle(), located.response.results(0).location().handle());
 }
 
+// What was said of the others stays so, whatever becomes of them while one waits.
+TEST_F(SpareCommit, OnlyWhatIsPendingIsAskedAgain) {
+  const v1::Grant loser = Spare();
+  Put("a", 1000);
+  const v1::Grant granted = Grant("b", 1000);
+  v1::CommitPutsRequest request = CommitAs("a", loser);
+  request.add_puts()->set_generation(granted.generation());
+  request.mutable_puts(1)->set_handle(granted.handle());
+  Answer<v1::CommitPutsResponse> answer;
+  handlers.CommitPuts(request, now, answer.done());
+  ASSERT_FALSE(answer.is_there());
+  Answer<v1::RemoveResponse> removed;
+  handlers.Remove(KeysRequest<v1::RemoveRequest>({"b"}), now, removed.done());
+  ConfirmCommands(node_);
+  ASSERT_TRUE(answer.is_there());
+  ASSERT_THAT(answer.response.results(), SizeIs(2));
+  EXPECT_EQ(WireReason(answer.response.results(0)), ErrorReason::kAlreadyExists);
+  EXPECT_EQ(answer.response.results(1).code(), 0);
+  EXPECT_THAT(answer.response.bound(), SizeIs(1));
+}
+
 TEST_F(SpareCommit, WhoeverWaitsForSpaceComesFirst) {
   auto large = PutRequest({"large"}, 60 * kMiB);
   large.set_wait_for_space(true);
