@@ -5,6 +5,7 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/impl/codegen/proto_utils.h>  // how messages go into calls
 #include <grpcpp/support/async_unary_call.h>
 
 #include <memory>
