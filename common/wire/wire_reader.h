@@ -5,16 +5,19 @@
 //   while (const uint32_t tag = reader.Next()) {
 //     switch (tag) {
 //       case VarintTag(v1::Extent::kOffsetFieldNumber): offset = reader.Varint(); break;
-//       case BytesTag(v1::Part::kExtentFieldNumber): ReadExtent(reader.Bytes(), ...); break;
+//       case BytesTag(v1::Part::kExtentFieldNumber):
+//         if (!ReadExtent(reader.Bytes(), ...)) return false;  // it has a reader of its own
+//         break;
 //       default: reader.Skip();
 //     }
 //   }
-//   if (!reader.ok()) ...
+//   return reader.ok();
 //
 // The bytes may be anybody's. What protobuf refuses is refused here: fields that end behind their
-// message, numbers without an end, field 0, types that there are not. So are groups, which protobuf
-// would skip: no message of ours, of any version, has one. A known field of another type counts as
-// an unknown one, as with protobuf.
+// message, numbers without an end, field 0, types that there are not. (Not text that is no UTF-8:
+// what is read with this is `bytes`.) So are groups, which protobuf would skip: no message of ours,
+// of any version, has one. A known field of another type counts as an unknown one, as with
+// protobuf.
 #pragma once
 
 #include <bit>

@@ -47,6 +47,7 @@ class WireWriter {
     PutVarint(Fixed64Tag(field));
     Put(&value, sizeof(value));
   }
+  // Left out when empty. Of a repeated field each one counts: EncodedMessage.
   void Bytes(int field, absl::string_view value) {
     if (!value.empty()) EncodedMessage(field, value);
   }
@@ -76,6 +77,7 @@ class WireWriter {
   // Where room has been made.
   void Put(const void* from, size_t count) {
     static_assert(std::endian::native == std::endian::little);
+    if (count == 0) return;  // `from` may be nullptr then
     std::memcpy(bytes_.data() + size_, from, count);
     size_ += count;
   }

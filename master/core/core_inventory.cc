@@ -122,8 +122,7 @@ void CoreState::TakeUp(const ReportedPart& reported) {
   if (sealed.generation > Generation::Of(term, counter)) {
     return Owe(part.node, {part.key_hash, sealed.generation});
   }
-  // One of another layout is refused below, and its commit for what is owed then.
-  if (home->is_of_its_layout) BindReported(part);
+  if (home->is_of_its_layout) BindReported(part);  // else it is owed, and so its commit refused
   const SlotIndex slot = objects.Find(part.key_hash, home->id, sealed.key);
   const bool is_its_generation =
       slot != kNoSlot && objects.FindGeneration(slot, sealed.generation) != nullptr;

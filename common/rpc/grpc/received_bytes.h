@@ -6,8 +6,6 @@
 #include <grpcpp/support/slice.h>
 #include <grpcpp/support/status.h>
 
-#include <vector>
-
 #include "absl/strings/string_view.h"
 
 namespace moonpool {
@@ -15,13 +13,12 @@ namespace moonpool {
 // Calls `take` with them, in one piece as they mostly have come, and frees them.
 template <typename Take>
 grpc::Status TakeBytes(grpc::ByteBuffer& received, Take take) {
-  grpc::Slice piece;
-  if (!received.TrySingleSlice(&piece).ok()) {
-    const grpc::Status joined = received.DumpToSingleSlice(&piece);
-    if (!joined.ok()) return joined;
-  }
-  take(absl::string_view(reinterpret_cast<const char*>(piece.begin()), piece.size()));
+  grpc::Slice piece;  // keeps them while it lives
+  grpc::Status status = received.TrySingleSlice(&piece);
+  if (!status.ok()) status = received.DumpToSingleSlice(&piece);
   received.Clear();
+  if (!status.ok()) return status;
+  take(absl::string_view(reinterpret_cast<const char*>(piece.begin()), piece.size()));
   return grpc::Status::OK;
 }
 
