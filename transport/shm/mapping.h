@@ -1,7 +1,9 @@
 // Memory of another process in this one, and whose memory that may be.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -33,13 +35,15 @@ absl::Status CheckKeepsItsLength(int fd, const FileTrust& trust);
 // The user at the other end of a connected Unix socket.
 std::optional<uint32_t> PeerUser(int socket);
 
-// A mapping that is undone with its owner. Move-only.
+// A mapping that is undone with its owner. Move-only; otherwise thread-safe.
 class Mapping {
  public:
   Mapping() = default;
   Mapping(Mapping&& other) noexcept { *this = std::move(other); }
   Mapping& operator=(Mapping&& other) noexcept {
     std::swap(bytes_, other.bytes_);
+    std::swap(is_writable_, other.is_writable_);
+    std::swap(touched_, other.touched_);
     return *this;
   }
   ~Mapping();
@@ -48,8 +52,19 @@ class Mapping {
                                      const FileTrust& trust = {});
   MutableBytes bytes() const { return bytes_; }
 
+  // Before the first use of a range within bytes(): all its pages come into this process by one
+  // call, where each would take a fault of its own, which costs more than to copy the page. What
+  // was touched before costs nothing. Nothing is promised: what is not there, or lies beyond the
+  // first 64 MiB of the range, faults when it is used.
+  void Touch(uint64_t offset, uint64_t length) const;
+
  private:
+  void TouchBlock(uint64_t block) const;
+
   MutableBytes bytes_;
+  bool is_writable_ = false;
+  // A bit for every block that has been touched.
+  std::unique_ptr<std::atomic<uint64_t>[]> touched_;
 };
 
 }  // namespace moonpool::transport

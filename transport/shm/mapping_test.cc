@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,12 +18,17 @@
 #include "common/testing/temp_dir.h"
 #include "common/unique_fd.h"
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22  // Linux 5.14; Debian 12's glibc headers do not have it
+#endif
+
 namespace moonpool::transport {
 namespace {
 
 using ::testing::HasSubstr;
 
 constexpr uint64_t kBytes = 1 << 20;
+constexpr uint64_t kPageBytes = 4096;
 constexpr uint32_t kStranger = 54321;
 
 auto IsRefused() { return Fails(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame); }
@@ -101,6 +107,48 @@ TEST_F(MappingTest, WhatIsNoFileInMemoryIsRefused) {
   const UniqueFd proc(open("/proc/self/status", O_RDONLY | O_CLOEXEC));
   EXPECT_THAT(CheckKeepsItsLength(proc.get(), FromUs()), IsRefused());
   EXPECT_THAT(CheckKeepsItsLength(-1, FromUs()), IsRefused());
+}
+
+long FaultsOfThisThread() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_minflt;
+}
+
+// What it takes to load from each page, or to store into it.
+long FaultsOfUse(MutableBytes range, bool writes) {
+  const long before = FaultsOfThisThread();
+  for (uint64_t at = 0; at < range.size(); at += kPageBytes) {
+    volatile std::byte* const byte = &range[at];
+    const std::byte value = *byte;
+    if (writes) *byte = value;
+  }
+  return FaultsOfThisThread() - before;
+}
+
+// With a tail that is no whole block.
+TEST_F(MappingTest, WhatIsTouchedTakesNoFaults) {
+  constexpr uint64_t kOdd = kBytes + 3 * kPageBytes;
+  const UniqueFd file(memfd_create("pool", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(file.get(), kOdd), 0);
+  ASSERT_EQ(fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  ASSERT_OK_AND_ASSIGN(const Mapping filled, Mapping::Map(file.get(), kOdd, /*writable=*/true));
+  const long faults_without = FaultsOfUse(filled.bytes(), /*writes=*/true);
+  ASSERT_GE(faults_without, 3);  // fewer where the kernel gives huge pages
+
+  for (const bool writable : {false, true}) {
+    ASSERT_OK_AND_ASSIGN(const Mapping mapping, Mapping::Map(file.get(), kOdd, writable));
+    void* const memory = mapping.bytes().data();
+    if (madvise(memory, kPageBytes, MADV_POPULATE_READ) != 0) {
+      GTEST_SKIP() << "this kernel maps no ranges at once (it is older than 5.14)";
+    }
+    mapping.Touch(kBytes / 2 + 1, kOdd - kBytes / 2 - 1);
+    const MutableBytes touched = mapping.bytes().subspan(kBytes / 2);
+    EXPECT_LT(FaultsOfUse(touched, writable), 3) << "writable " << writable;
+    mapping.Touch(kOdd, 0);
+    mapping.Touch(0, kOdd);
+    EXPECT_LT(FaultsOfUse(mapping.bytes(), writable), 3) << "writable " << writable;
+  }
 }
 
 TEST_F(MappingTest, ThePeerOfASocketIsKnown) {

@@ -98,12 +98,14 @@ const ShmPeer::Segment* ShmPeer::Find(const Extent& extent) const {
 ConstBytes ShmPeer::Readable(const Extent& extent) const {
   const Segment* segment = Find(extent);
   if (segment == nullptr) return {};
+  segment->readable.Touch(extent.offset, extent.length);
   return segment->readable.bytes().subspan(extent.offset, extent.length);
 }
 
 MutableBytes ShmPeer::Writable(const Extent& extent) {
   const Segment* segment = Find(extent);
   if (segment == nullptr || segment->writable.bytes().empty()) return {};
+  segment->writable.Touch(extent.offset, extent.length);
   return segment->writable.bytes().subspan(extent.offset, extent.length);
 }
 
