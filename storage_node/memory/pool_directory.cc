@@ -62,32 +62,6 @@ std::string HolderOf(int lock_fd) {
   return "another process";
 }
 
-// Looked at before anything is taken: to find it out by filling the file system up would first take
-// the memory from everybody else.
-absl::Status CheckRoom(int fd, uint64_t from, uint64_t to, const std::string& hint) {
-  // Beyond this limit the kernel sends SIGXFSZ instead of an error.
-  rlimit limit{};
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && to > limit.rlim_cur) {
-    return MakeError(StatusCode::kResourceExhausted, ErrorReason::kNoSpace,
-                     absl::StrCat("a file of ", to, " bytes is over the limit of this process, ",
-                                  limit.rlim_cur),
-                     {.hint = "raise the file size limit (ulimit -f, LimitFSIZE=)"});
-  }
-  struct stat info {};
-  struct statfs system {};
-  if (fstat(fd, &info) != 0 || fstatfs(fd, &system) != 0 || system.f_blocks == 0) {
-    return absl::OkStatus();  // unknown, or without a limit
-  }
-  const uint64_t held = static_cast<uint64_t>(info.st_blocks) * kStatBlockBytes;
-  const uint64_t needed = to - std::min({to, std::max(from, held)});
-  const uint64_t free = system.f_bavail * static_cast<uint64_t>(system.f_bsize);
-  if (needed <= free) return absl::OkStatus();
-  return MakeError(StatusCode::kResourceExhausted, ErrorReason::kNoSpace,
-                   absl::StrCat(needed, " more bytes do not fit into the file system, which has ",
-                                free, " left"),
-                   {.hint = hint});
-}
-
 }  // namespace
 
 absl::StatusOr<PoolDirectory> PoolDirectory::Open(const PoolDirectoryOptions& options,
@@ -168,12 +142,34 @@ absl::Status PoolDirectory::Remove(const std::string& name) const {
   return CallFailed("remove", absl::StrCat(path_, "/", name), errno);
 }
 
-absl::Status AllocateFile(int fd, uint64_t from, uint64_t to, const std::string& hint,
-                          const std::function<bool()>& should_stop) {
+absl::Status CheckRoom(int fd, uint64_t from, uint64_t to, const std::string& hint) {
+  // Beyond this limit the kernel sends SIGXFSZ instead of an error.
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && to > limit.rlim_cur) {
+    return MakeError(StatusCode::kResourceExhausted, ErrorReason::kNoSpace,
+                     absl::StrCat("a file of ", to, " bytes is over the limit of this process, ",
+                                  limit.rlim_cur),
+                     {.hint = "raise the file size limit (ulimit -f, LimitFSIZE=)"});
+  }
+  struct stat info {};
+  struct statfs system {};
+  if (fstat(fd, &info) != 0 || fstatfs(fd, &system) != 0 || system.f_blocks == 0) {
+    return absl::OkStatus();  // unknown, or without a limit
+  }
+  const uint64_t held = static_cast<uint64_t>(info.st_blocks) * kStatBlockBytes;
+  const uint64_t needed = to - std::min({to, std::max(from, held)});
+  const uint64_t free = system.f_bavail * static_cast<uint64_t>(system.f_bsize);
+  if (needed <= free) return absl::OkStatus();
+  return MakeError(StatusCode::kResourceExhausted, ErrorReason::kNoSpace,
+                   absl::StrCat(needed, " more bytes do not fit into the file system, which has ",
+                                free, " left"),
+                   {.hint = hint});
+}
+
+absl::Status AllocateFile(int fd, uint64_t from, uint64_t to, const std::string& hint) {
   RETURN_IF_ERROR(CheckRoom(fd, from, to, hint));
   // In steps, so that a signal costs one of them at most.
   while (from < to) {
-    if (should_stop()) return absl::CancelledError("stopped while memory was prepared");
     const uint64_t bytes = std::min(kAllocateStep, to - from);
     if (fallocate(fd, 0, static_cast<off_t>(from), static_cast<off_t>(bytes)) != 0) {
       const int error = errno;

@@ -58,10 +58,12 @@ class PoolDirectory {
   UniqueFd lock_;
 };
 
-// Gives bytes [from, to) of a file memory, and the file at least that size. RESOURCE_EXHAUSTED,
-// with `hint`, when there is not enough; as a rule before any is taken. CANCELLED: should_stop.
-absl::Status AllocateFile(
-    int fd, uint64_t from, uint64_t to, const std::string& hint,
-    const std::function<bool()>& should_stop = [] { return false; });
+// Whether bytes [from, to) of a file can have memory: RESOURCE_EXHAUSTED, with `hint`, when there
+// is not enough. To find it out by filling the file system up would first take it from everybody
+// else.
+absl::Status CheckRoom(int fd, uint64_t from, uint64_t to, const std::string& hint);
+
+// Gives them memory, and the file at least that size. RESOURCE_EXHAUSTED as above.
+absl::Status AllocateFile(int fd, uint64_t from, uint64_t to, const std::string& hint);
 
 }  // namespace moonpool::storage_node

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
+#include "common/map_shared.h"
 #include "common/status_macros.h"
 #include "storage_node/memory/numa_binding.h"
 #include "storage_node/memory/prefault.h"
@@ -105,18 +106,28 @@ absl::Status Bind(const SegmentMemoryOptions& options, const SegmentMemory& memo
   return absl::OkStatus();
 }
 
-absl::Status Touch(const SegmentMemoryOptions& options, const SegmentMemory& memory,
-                   Logger& logger) {
+// Says what its pages are.
+absl::StatusOr<std::string> Touch(const SegmentMemoryOptions& options, const SegmentMemory& memory,
+                                  PrefaultOptions prefault, Logger& logger) {
   const absl::Span<std::byte> all(memory.base(), memory.mapped_bytes());
-  PrefaultOptions prefault{.threads = PrefaultThreads(options.prefault_threads),
-                           .page_bytes = memory.page_bytes(),
-                           .should_stop = options.should_stop};
+  const bool has_small_pages = memory.page_bytes() == SmallPageBytes();
+  prefault.threads = PrefaultThreads(options.prefault_threads);
+  prefault.page_bytes = memory.page_bytes();
+  prefault.wants_huge_pages = has_small_pages && options.huge_pages == HugePages::kAuto;
+  prefault.should_stop = options.should_stop;
+  // Enough where shmem_enabled or the mount option huge= says so, also on an older kernel.
+  if (prefault.wants_huge_pages) (void)madvise(all.data(), all.size(), MADV_HUGEPAGE);
   if (all.size() >= kProgressFrom) {
     prefault.on_progress = [&logger, &all](uint64_t done) {
       logger.Info("preparing pool memory", {{"bytes_done", done}, {"bytes", all.size()}});
     };
   }
-  return Prefault(all, prefault);
+  ASSIGN_OR_RETURN(const uint64_t huge_bytes, Prefault(all, prefault));
+  if (!has_small_pages) return "reserved huge";
+  if (huge_bytes == 0) {
+    return prefault.wants_huge_pages ? "transparent huge where the kernel gives them" : "small";
+  }
+  return absl::StrCat("transparent huge, of ", huge_bytes, " bytes");
 }
 
 void WarnIfTight(const SegmentMemory& memory, const SystemMemory& system, Logger& logger) {
@@ -157,14 +168,12 @@ absl::StatusOr<SegmentMemory> SegmentMemory::Allocate(const SegmentMemoryOptions
   const absl::Time begin = clock.Now();
 
   SegmentMemory memory;
-  absl::string_view pages = "small";
   if (options.huge_pages != HugePages::kOff) {
     const uint64_t unit = std::max<uint64_t>(system.huge_page_bytes, 1);
     const uint64_t needed = RoundUp(options.capacity_bytes, unit) / unit;
     absl::StatusOr<SegmentMemory> huge = NotEnoughHugePages(needed, system);
     if (system.huge_page_bytes != 0 && needed <= system.free_huge_pages) {
       huge = Memfd(options.capacity_bytes, system.huge_page_bytes, MFD_HUGETLB);
-      pages = "reserved huge";
     }
     if (huge.ok()) {
       memory = *std::move(huge);
@@ -174,13 +183,10 @@ absl::StatusOr<SegmentMemory> SegmentMemory::Allocate(const SegmentMemoryOptions
   }
   if (memory.base() == nullptr) {
     ASSIGN_OR_RETURN(memory, Memfd(options.capacity_bytes, SmallPageBytes(), 0));
-    const bool is_advised = options.huge_pages == HugePages::kAuto &&
-                            madvise(memory.base(), memory.mapped_bytes(), MADV_HUGEPAGE) == 0;
-    pages = is_advised ? "transparent huge where the kernel gives them" : "small";
     WarnIfTight(memory, system, logger);
   }
   RETURN_IF_ERROR(Bind(options, memory, logger));
-  RETURN_IF_ERROR(Touch(options, memory, logger));
+  ASSIGN_OR_RETURN(const std::string pages, Touch(options, memory, {}, logger));
   LogReady(memory, pages, clock.Now() - begin, logger);
   return memory;
 }
@@ -213,8 +219,7 @@ absl::StatusOr<SegmentMemory> SegmentMemory::Map(UniqueFd file, uint64_t capacit
   mapped.page_bytes_ = page_bytes;
   mapped.mapped_bytes_ = RoundUp(capacity_bytes, page_bytes);
   mapped.fd_ = std::move(file);
-  void* const base =
-      mmap(nullptr, mapped.mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, mapped.fd_.get(), 0);
+  void* const base = MapShared(mapped.fd_.get(), mapped.mapped_bytes_, PROT_READ | PROT_WRITE);
   if (base == MAP_FAILED) return CallFailed("mmap", errno, mapped.mapped_bytes_, hint);
   mapped.base_ = static_cast<std::byte*>(base);
   return mapped;
@@ -238,18 +243,14 @@ absl::StatusOr<SegmentMemory> SegmentMemory::CreateFile(const PoolDirectory& dir
       Map(std::move(file), options.capacity_bytes, directory.page_bytes(),
           directory.has_huge_pages() ? "reserve more huge pages (vm.nr_hugepages), or lower --dram"
                                      : "lower --dram, or look at vm.overcommit_memory"));
-  absl::string_view pages = directory.has_huge_pages() ? "reserved huge" : "small";
-  if (!directory.has_huge_pages()) {
-    const bool is_advised = options.huge_pages == HugePages::kAuto &&
-                            madvise(memory.base(), memory.mapped_bytes(), MADV_HUGEPAGE) == 0;
-    if (is_advised) pages = "transparent huge where the file system gives them";
-    WarnIfTight(memory, system, logger);
-  }
+  if (!directory.has_huge_pages()) WarnIfTight(memory, system, logger);
   RETURN_IF_ERROR(Bind(options, memory, logger));
+  RETURN_IF_ERROR(CheckRoom(memory.fd(), 0, memory.mapped_bytes(), kFileSystemHint));
   // A file system that is full says so now. To touch a page that it has none for is a signal.
-  RETURN_IF_ERROR(
-      AllocateFile(memory.fd(), 0, memory.mapped_bytes(), kFileSystemHint, options.should_stop));
-  RETURN_IF_ERROR(Touch(options, memory, logger));
+  const auto reserve = [&memory](uint64_t from, uint64_t to) {
+    return AllocateFile(memory.fd(), from, to, kFileSystemHint);
+  };
+  ASSIGN_OR_RETURN(const std::string pages, Touch(options, memory, {.reserve = reserve}, logger));
   LogReady(memory, pages, clock.Now() - begin, logger);
   return memory;
 }

@@ -10,8 +10,11 @@
 #include <atomic>
 #include <vector>
 
+#include "common/map_shared.h"
 #include "common/testing/status_matchers.h"
 #include "common/testing/test_logger.h"
+#include "common/unique_fd.h"
+#include "storage_node/memory/huge_page_maker.h"
 #include "storage_node/memory/numa_binding.h"
 #include "storage_node/memory/prefault.h"
 #include "storage_node/memory/system_memory.h"
@@ -140,6 +143,55 @@ TEST(Prefault, ReportsProgressUpToTheWholeAndKeepsTheContent) {
   EXPECT_EQ(reports, 10);
   EXPECT_EQ(bytes[5], std::byte{5});
   munmap(base, kBytes);
+}
+
+TEST(Prefault, WhatCannotBeReservedEndsIt) {
+  constexpr uint64_t kBytes = uint64_t{640} << 20;
+  void* const base =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(base, MAP_FAILED);
+  std::atomic<int> chunks = 0;
+  PrefaultOptions options{.threads = 2};
+  options.reserve = [&](uint64_t from, uint64_t to) {
+    EXPECT_LT(from, to);
+    EXPECT_LE(to, kBytes);
+    ++chunks;
+    return from == 0 ? absl::ResourceExhaustedError("full") : absl::OkStatus();
+  };
+  EXPECT_THAT(Prefault({static_cast<std::byte*>(base), kBytes}, options),
+              StatusIs(StatusCode::kResourceExhausted));
+  EXPECT_LT(chunks, 10);
+  munmap(base, kBytes);
+}
+
+TEST(HugePageMaker, WhatLiesInSmallPagesAndWhatIsUntouchedComeIntoHugeOnes) {
+  constexpr uint64_t kBytes = 4 * kHugePageBytes;
+  const UniqueFd file(memfd_create("pool", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(file.get(), kBytes), 0);
+  void* const base = MapShared(file.get(), kBytes, PROT_READ | PROT_WRITE);
+  ASSERT_NE(base, MAP_FAILED);
+  auto* const bytes = static_cast<std::byte*>(base);
+  for (uint64_t at = 0; at < 2 * kHugePageBytes; at += 4096) bytes[at] = std::byte(at >> 12);
+
+  HugePageMaker maker;
+  maker.Make({bytes + 1, kBytes - 1});  // the first of the four is not whole
+  for (uint64_t at = 0; at < kBytes; at += 4096) {
+    const bool is_set = at < 2 * kHugePageBytes;
+    ASSERT_EQ(bytes[at], is_set ? std::byte(at >> 12) : std::byte{0}) << at;
+  }
+  munmap(base, kBytes);
+  if (maker.bytes_made() == 0) GTEST_SKIP() << "this kernel gives no huge pages when asked";
+  EXPECT_EQ(maker.bytes_made(), 3 * kHugePageBytes);
+}
+
+TEST(HugePageMaker, WhatIsNoMemoryIsLeftAlone) {
+  HugePageMaker maker;
+  const UniqueFd file(memfd_create("short", MFD_CLOEXEC));
+  void* const base = MapShared(file.get(), 100 * kHugePageBytes, PROT_READ | PROT_WRITE);
+  ASSERT_NE(base, MAP_FAILED);
+  maker.Make({static_cast<std::byte*>(base), 100 * kHugePageBytes});
+  EXPECT_EQ(maker.bytes_made(), 0u);
+  munmap(base, 100 * kHugePageBytes);
 }
 
 TEST(SystemMemory, ReadsTheLinesOfMeminfo) {

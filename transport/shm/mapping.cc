@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
+#include "common/map_shared.h"
 #include "common/status_macros.h"
 #include "transport/stream/socket.h"
 
@@ -96,8 +97,8 @@ absl::StatusOr<Mapping> Mapping::Map(int fd, uint64_t bytes, bool writable,
     return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kBadFrame,
                      absl::StrCat("file of ", file.st_size, " bytes is to be mapped for ", bytes));
   }
-  void* memory = mmap(nullptr, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ,
-                      MAP_SHARED | MAP_NORESERVE, fd, 0);
+  void* const memory =
+      MapShared(fd, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_NORESERVE);
   if (memory == MAP_FAILED) return SocketError("map shared memory", errno);
   mapping.bytes_ = MutableBytes(static_cast<std::byte*>(memory), bytes);
   mapping.is_writable_ = writable;
