@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/usage.h"
 #include "common/config/host_port.h"
+#include "common/mutex_checks.h"
 #include "common/rpc/protobuf_log.h"
 #include "common/standard_files.h"
 #include "common/version.h"
@@ -80,6 +81,7 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   moonpool::HoldStandardFiles();
+  moonpool::KeepMutexChecksForDebugBuilds();
   moonpool::SilenceProtobufLog();
   return moonpool::cli::Main(argc, argv);
 }

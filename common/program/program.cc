@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "common/config/host_port.h"
 #include "common/error.h"
+#include "common/mutex_checks.h"
 #include "common/standard_files.h"
 #include "common/status_macros.h"
 
@@ -62,10 +62,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> Program::StartOperations(
 int RunProgram(CommandLine command_line, ConfigTable& table, const LogOptions& log,
                const std::function<absl::Status(Program&)>& body) {
   HoldStandardFiles();
-#ifdef NDEBUG
-  // Debian's Abseil looks for deadlocks at each lock: a table, and a lock, that all threads share.
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-#endif
+  KeepMutexChecksForDebugBuilds();
   table.SetExitCodes(kExitCodes);
   const std::vector<std::string> args(command_line.argv + 1, command_line.argv + command_line.argc);
   const char* default_file = std::getenv("MOONPOOL_CONFIG");

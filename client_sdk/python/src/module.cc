@@ -7,8 +7,10 @@
 #include "client_sdk/python/src/gil.h"
 #include "client_sdk/python/src/memory.h"
 #include "client_sdk/python/src/view.h"
+#include "common/mutex_checks.h"
 
 PYBIND11_MODULE(_native, module) {
+  moonpool::KeepMutexChecksForDebugBuilds();
   moonpool::python::ForkCount();  // counts from here on
   moonpool::python::FindErrors();
   module.doc() = "The compiled half of the package moonpool; use that.";
