@@ -157,7 +157,7 @@ class Core {
   // --- Looking.
 
   // nullopt for an id that no present node has.
-  std::optional<NodeAddress> AddressOf(NodeId node) const;
+  std::optional<NodeAddressView> AddressOf(NodeId node) const;
   StatusResult GetStatus(absl::Time now) const;
   std::vector<NodeStatus> ListNodes(absl::Time now) const;
   absl::StatusOr<ListObjectsResult> ListObjects(const ListObjectsCommand& command,

@@ -56,10 +56,16 @@ absl::string_view StateName(ErrorReason reason) {
 
 }  // namespace
 
-std::optional<NodeAddress> Core::AddressOf(NodeId node) const {
+std::optional<NodeAddressView> Core::AddressOf(NodeId node) const {
   const NodeRecord* record = state_->nodes.Find(node);
   if (record == nullptr) return std::nullopt;
-  return record->address();
+  const RegisterNodeCommand& description = record->description;
+  return NodeAddressView{.node = record->id,
+                         .name = description.name,
+                         .incarnation = description.incarnation,
+                         .host_id = description.host_id,
+                         .tcp_address = description.tcp_address,
+                         .shm_path = description.shm_path};
 }
 
 StatusResult Core::GetStatus(absl::Time now) const {

@@ -27,10 +27,19 @@ absl::StatusOr<std::vector<CommitOutcome>> Core::CommitPuts(const Caller& caller
   ASSIGN_OR_RETURN(const NamespaceId name_space, s.Admit(caller, puts.size()));
   std::vector<CommitOutcome> outcomes;
   outcomes.reserve(puts.size());
-  for (const CommitPut& put : puts) {
-    outcomes.push_back(s.CommitOne(caller, name_space, put, now));
+  for (size_t i = 0; i < puts.size(); ++i) {
+    s.FetchGhosts(puts, i);
+    outcomes.push_back(s.CommitOne(caller, name_space, puts[i], now));
   }
   return outcomes;
+}
+
+void CoreState::FetchGhosts(absl::Span<const CommitPut> puts, size_t next) const {
+  if (next % ObjectTable::kPrefetchKeys != 0) return;
+  for (const CommitPut& put : puts.subspan(next, ObjectTable::kPrefetchKeys)) {
+    if (objects.FindGeneration(put.handle, put.generation) == nullptr) continue;
+    policy->Prefetch(objects.HashOf(put.handle));
+  }
 }
 
 CommitOutcome CoreState::CommitOne(const Caller& caller, NamespaceId name_space,
@@ -66,7 +75,8 @@ CommitOutcome CoreState::CommitSpare(const Caller& caller, const SpareKey& key,
 }
 
 CommitOutcome CoreState::Late(const SpareKey& key, Generation generation, absl::Time now) {
-  const SlotIndex slot = FindSettled(key.name_space, key.key, now);
+  const SlotIndex slot =
+      FindSettled(KeyHash(key.name_space, key.key), key.name_space, key.key, now);
   // What was sealed under a grant of an older master may be on its way here.
   const bool is_own = generation.term() >= own_since;
   const bool is_taken = slot != kNoSlot && objects[slot].state != ObjectState::kAbsent;

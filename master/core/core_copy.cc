@@ -80,7 +80,7 @@ ReplicaKeeper::Destination ReplicaKeeper::Place(SlotIndex slot, const Stand& sta
                                                 uint32_t* work) {
   const Debt dead{core_.objects.HashOf(slot), core_.objects[slot].generation};
   const PartialTable::Id waiting{dead.key_hash, dead.generation};
-  std::vector<PlacedReplica> staying;
+  PlacedReplicas staying;
   absl::InlinedVector<NodeIndex, 8> holders;
   for (const ReplicaView& replica : stand.replicas) {
     for (const StoredPart& part : replica.parts) holders.push_back(part.node);

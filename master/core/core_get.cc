@@ -6,6 +6,7 @@
 #include "common/status_macros.h"
 #include "master/core/core.h"
 #include "master/core/core_state.h"
+#include "master/core/look_ahead.h"
 
 namespace moonpool::master {
 
@@ -16,9 +17,9 @@ absl::StatusOr<std::vector<LocateOutcome>> Core::Locate(const LocateCommand& com
   ASSIGN_OR_RETURN(const NamespaceId name_space, s.Admit(command.caller, command.keys.size()));
   std::vector<LocateOutcome> outcomes;
   outcomes.reserve(command.keys.size());
-  for (size_t i = 0; i < command.keys.size(); ++i) {
-    s.LookAhead(name_space, command.keys, i);
-    outcomes.push_back(s.LocateOne(name_space, command.keys[i], command.lease, now));
+  LookAhead ahead(s.objects, name_space, command.keys);
+  for (const absl::string_view key : command.keys) {
+    outcomes.push_back(s.LocateOne(ahead.Next(), name_space, key, command.lease, now));
     LocateOutcome& outcome = outcomes.back();
     if (command.wait_for_writer && ReasonOf(outcome.status) == ErrorReason::kBeingWritten) {
       outcome.wait = Wait::kWriter;
@@ -33,9 +34,9 @@ absl::StatusOr<MatchPrefixResult> Core::MatchPrefix(const MatchPrefixCommand& co
   s.Observe(now);
   ASSIGN_OR_RETURN(const NamespaceId name_space, s.Admit(command.caller, command.keys.size()));
   MatchPrefixResult result;
-  for (size_t i = 0; i < command.keys.size(); ++i) {
-    s.LookAhead(name_space, command.keys, i);
-    LocateOutcome outcome = s.LocateOne(name_space, command.keys[i], command.lease, now);
+  LookAhead ahead(s.objects, name_space, command.keys);
+  for (const absl::string_view key : command.keys) {
+    LocateOutcome outcome = s.LocateOne(ahead.Next(), name_space, key, command.lease, now);
     if (!outcome.status.ok()) {
       result.miss = std::move(outcome.status);
       break;
@@ -53,24 +54,19 @@ absl::StatusOr<std::vector<absl::Status>> Core::Exists(const Caller& caller,
   ASSIGN_OR_RETURN(const NamespaceId name_space, s.Admit(caller, keys.size()));
   std::vector<absl::Status> results;
   results.reserve(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) {
-    s.LookAhead(name_space, keys, i);
-    absl::Status status = s.CheckKey(keys[i]);
-    results.push_back(status.ok() ? s.MissOf(name_space, keys[i], now) : std::move(status));
+  LookAhead ahead(s.objects, name_space, keys);
+  for (const absl::string_view key : keys) {
+    const uint64_t hash = ahead.Next();
+    absl::Status status = s.CheckKey(key);
+    results.push_back(status.ok() ? s.MissOf(hash, name_space, key, now) : std::move(status));
   }
   return results;
 }
 
-void CoreState::LookAhead(NamespaceId name_space, absl::Span<const absl::string_view> keys,
-                          size_t next) const {
-  constexpr size_t kAtOnce = ObjectTable::kPrefetchKeys;
-  if (next % kAtOnce == 0) objects.Prefetch(name_space, keys.subspan(next, kAtOnce));
-}
-
-LocateOutcome CoreState::LocateOne(NamespaceId name_space, absl::string_view key,
+LocateOutcome CoreState::LocateOne(uint64_t hash, NamespaceId name_space, absl::string_view key,
                                    absl::Duration lease, absl::Time now) {
   if (absl::Status status = CheckKey(key); !status.ok()) return {.status = std::move(status)};
-  const SlotIndex slot = objects.Find(name_space, key);
+  const SlotIndex slot = objects.Find(hash, name_space, key);
   Replicas replicas;
   if (slot != kNoSlot && objects[slot].state == ObjectState::kLive) {
     replicas = ReplicasOf(slot, /*only_up=*/true);
@@ -78,7 +74,7 @@ LocateOutcome CoreState::LocateOne(NamespaceId name_space, absl::string_view key
   if (replicas.empty()) {
     if (slot != kNoSlot && objects[slot].state == ObjectState::kLive) SettleLosses(slot, now);
     ++totals.keys_missed;
-    return {.status = MissOf(name_space, key, now)};
+    return {.status = MissOf(hash, name_space, key, now)};
   }
   ObjectSlot& object = objects[slot];
   LocateOutcome outcome{.status = absl::OkStatus(),

@@ -8,6 +8,7 @@
 #include "common/status_macros.h"
 #include "master/core/core.h"
 #include "master/core/core_state.h"
+#include "master/core/look_ahead.h"
 
 namespace moonpool::master {
 namespace {
@@ -47,12 +48,15 @@ absl::StatusOr<std::vector<PutOutcome>> Core::StartPuts(const StartPutsCommand& 
   std::vector<PutOutcome> outcomes;
   outcomes.reserve(command.puts.size());
   absl::flat_hash_set<absl::string_view> keys;
+  if (command.puts.size() > 1) keys.reserve(command.puts.size());
+  LookAhead ahead(s.objects, put.name_space, command.puts);
   for (const PutKey& key : command.puts) {
+    const uint64_t hash = ahead.Next();
     if (command.puts.size() > 1 && !keys.insert(key.key).second && !key.key.empty()) {
       outcomes.push_back(PutOutcome{.status = Duplicate(key.key)});
       continue;
     }
-    outcomes.push_back(s.StartPut(put, key));
+    outcomes.push_back(s.StartPut(put, hash, key));
     const PutOutcome& outcome = outcomes.back();
     const bool is_refused = outcome.grant == std::nullopt && outcome.wait == Wait::kNone &&
                             outcome.existing_generation == Generation{};
@@ -61,12 +65,11 @@ absl::StatusOr<std::vector<PutOutcome>> Core::StartPuts(const StartPutsCommand& 
   return outcomes;
 }
 
-PutOutcome CoreState::StartPut(const PutContext& put, const PutKey& key) {
+PutOutcome CoreState::StartPut(const PutContext& put, uint64_t hash, const PutKey& key) {
   if (absl::Status status = CheckPut(key, put.min_replicas); !status.ok()) {
     return {.status = std::move(status)};
   }
-  const uint64_t hash = KeyHash(put.name_space, key.key);
-  SlotIndex slot = FindSettled(put.name_space, key.key, put.now);
+  SlotIndex slot = FindSettled(hash, put.name_space, key.key, put.now);
   if (slot != kNoSlot && objects[slot].state != ObjectState::kAbsent) return Taken(put, key, slot);
   if (slot == kNoSlot) slot = objects.Add(hash, put.name_space, key.key);
   absl::Status status = slot == kNoSlot
@@ -81,10 +84,11 @@ PutOutcome CoreState::StartPut(const PutContext& put, const PutKey& key) {
   return {.status = std::move(status), .wait = can_wait ? Wait::kSpace : Wait::kNone};
 }
 
-SlotIndex CoreState::FindSettled(NamespaceId name_space, absl::string_view key, absl::Time now) {
-  const SlotIndex slot = objects.Find(name_space, key);
+SlotIndex CoreState::FindSettled(uint64_t hash, NamespaceId name_space, absl::string_view key,
+                                 absl::Time now) {
+  const SlotIndex slot = objects.Find(hash, name_space, key);
   const bool is_live = slot != kNoSlot && objects[slot].state == ObjectState::kLive;
-  return is_live && SettleLosses(slot, now) ? objects.Find(name_space, key) : slot;
+  return is_live && SettleLosses(slot, now) ? objects.Find(hash, name_space, key) : slot;
 }
 
 PutOutcome CoreState::Taken(const PutContext& put, const PutKey& key, SlotIndex slot) {
@@ -155,10 +159,10 @@ absl::Status CoreState::OpenGrantFor(const PutContext& put, SlotIndex slot, cons
   }
   if (!LinkParent(slot, key.parent))
     return undo(LimitReached("objects", "--limit-objects", options.max_objects));
-  absl::StatusOr<std::vector<PlacedReplica>> placed = PlaceReplicas(put, key.size_bytes);
+  absl::StatusOr<PlacedReplicas> placed = PlaceReplicas(put, key.size_bytes);
   if (!placed.ok()) return undo(std::move(placed).status());
   object.generation = NextGeneration();
-  AttachGranted(slot, *std::move(placed));
+  AttachGranted(slot, *placed);
   const Caller& caller = put.command->caller;
   grants.Open(slot, OpenGrant{.generation = object.generation,
                               .client_id = caller.client_id,
@@ -168,10 +172,10 @@ absl::Status CoreState::OpenGrantFor(const PutContext& put, SlotIndex slot, cons
   return absl::OkStatus();
 }
 
-void CoreState::AttachGranted(SlotIndex slot, std::vector<PlacedReplica> placed) {
+void CoreState::AttachGranted(SlotIndex slot, const PlacedReplicas& placed) {
   StoredParts parts;
   for (size_t i = 0; i < placed.size(); ++i) {
-    for (StoredPart& part : placed[i]) {
+    for (StoredPart part : placed[i]) {
       part.replica = part.cut = static_cast<uint8_t>(i);
       parts.push_back(part);
     }

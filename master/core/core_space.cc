@@ -43,11 +43,11 @@ absl::Status CoreState::TooFewNodes(uint32_t min_replicas, absl::Time now) const
        .retry_after = retry_after});
 }
 
-absl::StatusOr<std::vector<PlacedReplica>> CoreState::PlaceReplicas(const PutContext& put,
-                                                                    uint64_t size_bytes) {
+absl::StatusOr<PlacedReplicas> CoreState::PlaceReplicas(const PutContext& put,
+                                                        uint64_t size_bytes) {
   const size_t usable = nodes.usable().size();
   if (usable < put.min_replicas) return TooFewNodes(put.min_replicas, put.now);
-  std::vector<PlacedReplica> placed;
+  PlacedReplicas placed;
   while (placed.size() < std::min<size_t>(put.replicas, usable)) {
     auto replica = PlaceOne(PlacementRequest{.size_bytes = size_bytes,
                                              .writer_host = put.writer_host,

@@ -72,7 +72,7 @@ SlotIndex CoreState::OpenSpare(const PutContext& put, uint64_t size_bytes) {
   }
   const uint64_t footprint = put.replicas * ExtentAllocator::Rounded(size_bytes + kPartHeaderBytes);
   if (!HasRoomForSpare(footprint)) return kNoSlot;
-  std::vector<PlacedReplica> placed;
+  PlacedReplicas placed;
   bool is_placed = true;
   while (is_placed && placed.size() < put.replicas) {
     auto replica = placement.Place(PlacementRequest{.size_bytes = size_bytes,
@@ -95,7 +95,7 @@ SlotIndex CoreState::OpenSpare(const PutContext& put, uint64_t size_bytes) {
   objects[slot].size_bytes = size_bytes;
   objects[slot].more_wished = (put.replicas - 1) & 7;
   objects[slot].generation = generation;
-  AttachGranted(slot, std::move(placed));
+  AttachGranted(slot, placed);
   const uint64_t client_id = put.command->caller.client_id;
   spares.Open(generation, {.slot = slot, .client_id = client_id, .bytes = footprint});
   grants.Open(slot, OpenGrant{.generation = generation,
@@ -123,7 +123,7 @@ CoreState::Bound CoreState::TryToBind(SlotIndex spare, const SpareKey& key, absl
     return {.status = std::move(bad)};
   }
   const uint64_t hash = KeyHash(key.name_space, key.key);
-  SlotIndex slot = FindSettled(key.name_space, key.key, now);
+  SlotIndex slot = FindSettled(KeyHash(key.name_space, key.key), key.name_space, key.key, now);
   if (slot != kNoSlot && objects[slot].state != ObjectState::kAbsent) {
     const bool is_live = objects[slot].state == ObjectState::kLive;
     return {.status = TakenBy(slot, now),

@@ -118,9 +118,8 @@ absl::Status CoreState::LimitReached(absl::string_view what, absl::string_view f
                     .retry_after = absl::Milliseconds(100)});
 }
 
-absl::Status CoreState::MissOf(NamespaceId name_space, absl::string_view key,
+absl::Status CoreState::MissOf(uint64_t hash, NamespaceId name_space, absl::string_view key,
                                absl::Time now) const {
-  const uint64_t hash = KeyHash(name_space, key);
   const SlotIndex slot = objects.Find(hash, name_space, key);
   if (slot == kNoSlot || objects[slot].state == ObjectState::kAbsent) {
     return AbsentBecause(hash, key, now);

@@ -93,7 +93,8 @@ struct CoreState {
   void RaiseTerm(Term seen);
   absl::StatusOr<NamespaceId> Admit(const Caller& caller, size_t batch);
   absl::Status CheckKey(absl::string_view key) const;
-  absl::Status MissOf(NamespaceId name_space, absl::string_view key, absl::Time now) const;
+  absl::Status MissOf(uint64_t hash, NamespaceId name_space, absl::string_view key,
+                      absl::Time now) const;
   absl::Status AbsentBecause(uint64_t key_hash, absl::string_view key, absl::Time now) const;
   absl::Status LimitReached(absl::string_view what, absl::string_view flag, uint64_t limit) const;
 
@@ -178,8 +179,7 @@ struct CoreState {
 
   // --- core_space.cc: room for replicas.
   absl::Status TooFewNodes(uint32_t min_replicas, absl::Time now) const;
-  absl::StatusOr<std::vector<PlacedReplica>> PlaceReplicas(const PutContext& put,
-                                                           uint64_t size_bytes);
+  absl::StatusOr<PlacedReplicas> PlaceReplicas(const PutContext& put, uint64_t size_bytes);
   std::optional<PlacedReplica> PlaceOne(const PlacementRequest& request, absl::Time now);
   std::optional<PlacedReplica> EvictFor(const PlacementRequest& request, absl::Time now);
   // Bytes that the replica could have if everything went that is not held; an upper bound.
@@ -197,15 +197,16 @@ struct CoreState {
   absl::Status NoSpace(uint64_t need_bytes, absl::Time now) const;
 
   // --- core_put.cc
-  PutOutcome StartPut(const PutContext& put, const PutKey& key);
+  PutOutcome StartPut(const PutContext& put, uint64_t hash, const PutKey& key);
   // What a put finds under its key, known losses aside.
-  SlotIndex FindSettled(NamespaceId name_space, absl::string_view key, absl::Time now);
+  SlotIndex FindSettled(uint64_t hash, NamespaceId name_space, absl::string_view key,
+                        absl::Time now);
   PutOutcome Taken(const PutContext& put, const PutKey& key, SlotIndex slot);
   // ALREADY_EXISTS (and an access), or ABORTED/BEING_WRITTEN.
   absl::Status TakenBy(SlotIndex slot, absl::Time now);
   absl::Status CheckPut(const PutKey& key, uint32_t min_replicas) const;
   absl::Status OpenGrantFor(const PutContext& put, SlotIndex slot, const PutKey& key);
-  void AttachGranted(SlotIndex slot, std::vector<PlacedReplica> placed);
+  void AttachGranted(SlotIndex slot, const PlacedReplicas& placed);
   Grant GrantOf(SlotIndex slot, absl::Time now) const;
 
   // --- core_spare.cc
@@ -249,16 +250,15 @@ struct CoreState {
   CommitOutcome Late(const SpareKey& key, Generation generation, absl::Time now);
   absl::Status AbortOne(const Caller& caller, NamespaceId name_space, const AbortPut& put,
                         absl::Time now);
+  // Before each put of a batch in turn: what several need of memory comes side by side.
+  void FetchGhosts(absl::Span<const CommitPut> puts, size_t next) const;
   absl::Status Commit(SlotIndex slot, absl::Span<const uint32_t> failed, absl::Time now);
   // Commits with the replicas that are sealed when those are at least `enough`.
   bool CommitSealed(SlotIndex slot, uint32_t enough, absl::Time now);
 
   // --- core_get.cc
-  // Before each key of a batch in turn.
-  void LookAhead(NamespaceId name_space, absl::Span<const absl::string_view> keys,
-                 size_t next) const;
-  LocateOutcome LocateOne(NamespaceId name_space, absl::string_view key, absl::Duration lease,
-                          absl::Time now);
+  LocateOutcome LocateOne(uint64_t hash, NamespaceId name_space, absl::string_view key,
+                          absl::Duration lease, absl::Time now);
 
   // --- core_remove.cc
   RemoveOutcome RemoveOne(NamespaceId name_space, absl::string_view key, absl::Time now);

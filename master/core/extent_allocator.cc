@@ -15,8 +15,9 @@ std::optional<uint64_t> ExtentAllocator::Allocate(uint64_t bytes) {
   const auto fit = by_size_.lower_bound({length, 0});
   if (fit == by_size_.end()) return std::nullopt;
   const auto [range_length, offset] = *fit;
-  Drop(by_offset_.find(offset));
+  // The rest first: a tree that runs empty gives its last node back, and needs one again.
   if (range_length > length) Add(offset + length, range_length - length);
+  Drop(by_offset_.find(offset));
   free_ -= length;
   return offset;
 }

@@ -77,6 +77,15 @@ struct NodeAddress {
   std::string tcp_address = {};
   std::string shm_path = {};
 };
+// The same of a node as it is now: until the next command.
+struct NodeAddressView {
+  NodeId node = {};
+  absl::string_view name = {};
+  Incarnation incarnation = {};
+  absl::string_view host_id = {};
+  absl::string_view tcp_address = {};
+  absl::string_view shm_path = {};
+};
 struct SegmentStatus {
   SegmentId segment = {};
   std::string medium = {};

@@ -20,14 +20,10 @@ SlotIndex ObjectTable::Find(uint64_t hash, NamespaceId name_space, absl::string_
   });
 }
 
-void ObjectTable::Prefetch(NamespaceId name_space, absl::Span<const absl::string_view> keys) const {
-  std::array<uint64_t, kPrefetchKeys> hashes;
+void ObjectTable::Prefetch(absl::Span<const uint64_t> hashes) const {
   std::array<SlotIndex, kPrefetchKeys> slots;
-  const size_t count = std::min(keys.size(), kPrefetchKeys);
-  for (size_t i = 0; i < count; ++i) {
-    hashes[i] = KeyHash(name_space, keys[i]);
-    index_.Prefetch(hashes[i]);
-  }
+  const size_t count = std::min(hashes.size(), kPrefetchKeys);
+  for (size_t i = 0; i < count; ++i) index_.Prefetch(hashes[i]);
   for (size_t i = 0; i < count; ++i) {
     slots[i] = index_.Find(hashes[i], [](SlotIndex) { return true; });
     if (slots[i] != kNoSlot) __builtin_prefetch(&slots_[slots[i]]);

@@ -86,11 +86,9 @@ class ObjectTable {
     return Find(KeyHash(name_space, key), name_space, key);
   }
   SlotIndex Find(uint64_t hash, NamespaceId name_space, absl::string_view key) const;
-  // Brings what Find will look at into the cache, of the first kPrefetchKeys at once: where there
-  // are millions, each key waits for memory three times, one after the other. About as many as a
-  // processor fetches side by side.
+  // Brings what Find will look at for these, kPrefetchKeys at most, into the cache (look_ahead.h).
   static constexpr size_t kPrefetchKeys = 32;
-  void Prefetch(NamespaceId name_space, absl::Span<const absl::string_view> keys) const;
+  void Prefetch(absl::Span<const uint64_t> hashes) const;
   // A new slot, absent and without parts. The key must be unknown. kNoSlot when the table is full.
   SlotIndex Add(uint64_t hash, NamespaceId name_space, absl::string_view key);
   // Without parts and children.

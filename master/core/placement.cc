@@ -89,9 +89,13 @@ std::optional<PlacedReplica> Placement::PlaceIn(absl::Span<const NodeIndex> cand
 }
 
 double Placement::WeightOf(NodeIndex node, absl::Time now) const {
-  const absl::Time since = nodes_[node].empty_since;
-  if (since == absl::InfinitePast() || now >= since + options_.node_ramp) return 1;
-  return std::max(kLeastWeight, absl::FDivDuration(now - since, options_.node_ramp));
+  const absl::Duration age = now - nodes_[node].empty_since;
+  if (age >= options_.node_ramp) return 1;
+  // As FDivDuration, which takes a tenth of all that a put takes here.
+  const auto nanoseconds = [](absl::Duration d) {
+    return static_cast<double>(absl::ToInt64Nanoseconds(d));
+  };
+  return std::max(kLeastWeight, nanoseconds(age) / nanoseconds(options_.node_ramp));
 }
 
 NodeIndex Placement::PickOne(absl::Span<const NodeIndex> candidates, absl::Time now) {

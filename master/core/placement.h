@@ -25,6 +25,7 @@ namespace moonpool::master {
 
 // One replica; `replica` numbers and positions are not set here.
 using PlacedReplica = absl::InlinedVector<StoredPart, 1>;
+using PlacedReplicas = absl::InlinedVector<PlacedReplica, 1>;
 
 struct PlacementRequest {
   uint64_t size_bytes = 0;

@@ -6,6 +6,7 @@
 #include "common/check.h"
 #include "common/error.h"
 #include "common/status_macros.h"
+#include "master/handlers/request_views.h"
 #include "master/handlers/wire.h"
 
 namespace moonpool::master {
@@ -45,11 +46,11 @@ absl::Status Handlers::Admit(const v1::RequestHeader& header, int batch) {
   return status;
 }
 
-absl::Status Handlers::Admit(const KeysRequest& request) {
+absl::Status Handlers::Admit(const RequestView& request, int batch) {
   if (!ended_.ok()) return ended_;
   if (!request.status().ok()) ++counts_.bad_requests;
   RETURN_IF_ERROR(request.status());
-  return Admit(request.header(), request.keys_size());
+  return Admit(request.header(), batch);
 }
 
 absl::Time Handlers::AnswerBy(const v1::RequestHeader& header, absl::Time now) const {

@@ -40,7 +40,8 @@
 
 namespace moonpool::master {
 
-class KeysRequest;
+class RequestView;
+class StartPutsView;
 
 // UNAVAILABLE/SHUTTING_DOWN.
 absl::Status ShuttingDown();
@@ -64,7 +65,7 @@ class Handlers {
                        Done<v1::OpenNamespaceResponse> done);
   // Waits when asked to; then, at the end of the caller's time, answers with the core's refusal of
   // each key. A key that had to wait when there were too many waiters: LIMIT_REACHED.
-  CallId StartPuts(const v1::StartPutsRequest& request, absl::Time now,
+  CallId StartPuts(const Encoded<v1::StartPutsRequest>& encoded, absl::Time now,
                    Done<Encoded<v1::StartPutsResponse>> done);
   // Whose key was taken is told so when nodes have forgotten what was written under the spare
   // grant, or at the end of the caller's time.
@@ -153,7 +154,7 @@ class Handlers {
  private:
   // What every call begins with: the master serves, and the header is right.
   absl::Status Admit(const v1::RequestHeader& header, int batch = 0);
-  absl::Status Admit(const KeysRequest& request);
+  absl::Status Admit(const RequestView& request, int batch);
   absl::Status AdmitVersion(const v1::Version& version);
   // When a call that came now and says how much time it has is to be answered.
   absl::Time AnswerBy(const v1::RequestHeader& header, absl::Time now) const;
@@ -165,7 +166,7 @@ class Handlers {
   CallId AnswerChange(const absl::StatusOr<ChangeNumber>& saved_by, absl::Time now,
                       Done<Response> done);
   // True when the put has to stand in the queue for space before it is tried.
-  bool HasToQueue(const v1::StartPutsRequest& request, absl::Time now);
+  bool HasToQueue(const StartPutsView& request, absl::Time now);
   void GiveSpares(const v1::CommitPutsRequest& request, const Caller& caller, absl::Time now,
                   v1::CommitPutsResponse& response);
   // After the core was changed: sends its commands and tries who waits.

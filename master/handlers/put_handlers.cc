@@ -3,12 +3,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "common/error.h"
 #include "common/rpc/status_proto.h"
 #include "common/status_macros.h"
 #include "master/handlers/handlers.h"
+#include "master/handlers/request_views.h"
 #include "master/handlers/wire.h"
 
 namespace moonpool::master {
@@ -44,19 +44,14 @@ void WriteStarted(const Core& core, const std::vector<PutOutcome>& outcomes, abs
   places.WriteNodes(Wire::kNodesFieldNumber);
 }
 
-absl::StatusOr<PutAttempt> TryPuts(Core& core, const v1::StartPutsRequest& request, bool may_wait,
+absl::StatusOr<PutAttempt> TryPuts(Core& core, const StartPutsView& request, bool may_wait,
                                    WireCaller::Touches touches, absl::Time now) {
   const WireCaller caller(request.header(), touches);
-  absl::InlinedVector<PutKey, 64> puts;
-  puts.reserve(static_cast<size_t>(request.puts_size()));
-  for (const v1::PutKey& put : request.puts()) {
-    puts.push_back({.key = put.key(), .size_bytes = put.size_bytes(), .parent = put.parent()});
-  }
   PutAttempt attempt;
   ASSIGN_OR_RETURN(attempt.outcomes,
                    core.StartPuts({.caller = *caller,
                                    .request_id = request.request_id(),
-                                   .puts = puts,
+                                   .puts = request.puts(),
                                    .replicas = request.replicas(),
                                    .min_replicas = request.min_replicas(),
                                    .wait_for_space = may_wait && request.wait_for_space(),
@@ -100,17 +95,17 @@ class WaitingPut final : public Waiter {
  public:
   // `outcomes`: of the attempt before it waits, if there was one.
   WaitingPut(Core& core, const UnsavedChanges& unsaved, HandlerCounts& counts,
-             const v1::StartPutsRequest& request, std::vector<PutOutcome> outcomes, absl::Time now,
-             Done<Encoded<v1::StartPutsResponse>> done)
+             const Encoded<v1::StartPutsRequest>& request, std::vector<PutOutcome> outcomes,
+             absl::Time now, Done<Encoded<v1::StartPutsResponse>> done)
       : core_(core),
         unsaved_(unsaved),
         counts_(counts),
-        request_(request),
+        bytes_(request),
         outcomes_(std::move(outcomes)),
         arrived_at_(now),
         done_(std::move(done)) {}
 
-  size_t key_count() const override { return static_cast<size_t>(request_.puts_size()); }
+  size_t key_count() const override { return request_.puts().size(); }
 
   Progress Retry(absl::Time now) override { return Try(/*may_wait=*/true, now); }
   void Expire(absl::Time now) override { Try(/*may_wait=*/false, now); }
@@ -143,13 +138,14 @@ class WaitingPut final : public Waiter {
   Core& core_;
   const UnsavedChanges& unsaved_;
   HandlerCounts& counts_;
-  const v1::StartPutsRequest request_;
+  const Encoded<v1::StartPutsRequest> bytes_;
+  const StartPutsView request_{bytes_.bytes};
   std::vector<PutOutcome> outcomes_;  // of the last attempt: what it has granted
   const absl::Time arrived_at_;
   Done<Encoded<v1::StartPutsResponse>> done_;
 };
 
-absl::Status CheckStartPuts(const v1::StartPutsRequest& request) {
+absl::Status CheckStartPuts(const StartPutsView& request) {
   if (request.replicas() > kMaxReplicas) {
     return BadArgument(absl::StrCat("replicas is ", request.replicas(), "; at most ", kMaxReplicas,
                                     " are allowed"));
@@ -163,13 +159,13 @@ absl::Status CheckStartPuts(const v1::StartPutsRequest& request) {
 
 }  // namespace
 
-bool Handlers::HasToQueue(const v1::StartPutsRequest& request, absl::Time now) {
+bool Handlers::HasToQueue(const StartPutsView& request, absl::Time now) {
   if (!request.wait_for_space() || !waiters_.anyone_waits_for_space() || waiters_.full()) {
     return false;
   }
   // A put of what is there already needs no space and no turn.
   KeyViews keys;
-  for (const v1::PutKey& put : request.puts()) keys.push_back(put.key());
+  for (const PutKey& put : request.puts()) keys.push_back(put.key);
   const WireCaller caller(request.header(), WireCaller::Touches::kIgnore);
   const absl::StatusOr<std::vector<absl::Status>> exists = core_.Exists(*caller, keys, now);
   if (!exists.ok()) return false;
@@ -178,9 +174,10 @@ bool Handlers::HasToQueue(const v1::StartPutsRequest& request, absl::Time now) {
   });
 }
 
-CallId Handlers::StartPuts(const v1::StartPutsRequest& request, absl::Time now,
+CallId Handlers::StartPuts(const Encoded<v1::StartPutsRequest>& encoded, absl::Time now,
                            Done<Encoded<v1::StartPutsResponse>> done) {
-  absl::Status status = Admit(request.header(), request.puts_size());
+  const StartPutsView request(encoded.bytes);
+  absl::Status status = Admit(request, request.batch());
   if (status.ok()) {
     status = CheckStartPuts(request);
     if (!status.ok()) ++counts_.bad_requests;
@@ -190,7 +187,7 @@ CallId Handlers::StartPuts(const v1::StartPutsRequest& request, absl::Time now,
     return {};
   }
   const auto wait = [&](Waiter::Progress progress, std::vector<PutOutcome> outcomes = {}) {
-    auto waiter = std::make_unique<WaitingPut>(core_, unsaved_, counts_, request,
+    auto waiter = std::make_unique<WaitingPut>(core_, unsaved_, counts_, encoded,
                                                std::move(outcomes), now, std::move(done));
     return waiters_.Add(std::move(waiter), progress, AnswerBy(request.header(), now));
   };

@@ -8,6 +8,7 @@
 #include "common/rpc/status_proto.h"
 #include "common/status_macros.h"
 #include "master/handlers/handlers.h"
+#include "master/handlers/request_views.h"
 #include "master/handlers/wire.h"
 
 namespace moonpool::master {
@@ -127,7 +128,7 @@ class WaitingLocate final : public Waiter {
 CallId Handlers::Locate(const Encoded<v1::LocateRequest>& encoded, absl::Time now,
                         Done<Encoded<v1::LocateResponse>> done) {
   const KeysRequest request(encoded.bytes);
-  absl::Status status = Admit(request);
+  absl::Status status = Admit(request, request.batch());
   if (!status.ok()) {
     std::move(done)(std::move(status));
     return {};
@@ -161,7 +162,7 @@ CallId Handlers::Locate(const Encoded<v1::LocateRequest>& encoded, absl::Time no
 void Handlers::MatchPrefix(const Encoded<v1::MatchPrefixRequest>& encoded, absl::Time now,
                            Done<Encoded<v1::MatchPrefixResponse>> done) {
   const KeysRequest request(encoded.bytes);
-  absl::Status status = Admit(request);
+  absl::Status status = Admit(request, request.batch());
   if (!status.ok()) return std::move(done)(std::move(status));
 
   const WireCaller caller(request.header());

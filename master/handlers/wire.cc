@@ -7,11 +7,9 @@
 #include "common/error.h"
 #include "common/names.h"
 #include "common/rpc/extent_proto.h"
-#include "common/rpc/merge_message.h"
 #include "common/rpc/status_proto.h"
 #include "common/status_macros.h"
 #include "common/version.h"
-#include "common/wire/wire_reader.h"
 
 namespace moonpool::master {
 
@@ -90,35 +88,6 @@ KeyViews ViewsOf(const google::protobuf::RepeatedPtrField<std::string>& keys) {
   return KeyViews(keys.begin(), keys.end());
 }
 
-KeysRequest::KeysRequest(absl::string_view bytes)
-    : header_(google::protobuf::Arena::CreateMessage<v1::RequestHeader>(&arena_)) {
-  if (!Read(bytes)) status_ = BadArgument("the request is no message that this master can read");
-}
-
-bool KeysRequest::Read(absl::string_view bytes) {
-  using Wire = v1::LocateRequest;
-  using Other = v1::MatchPrefixRequest;
-  static_assert(BytesTag(Wire::kHeaderFieldNumber) == BytesTag(Other::kHeaderFieldNumber));
-  static_assert(BytesTag(Wire::kKeysFieldNumber) == BytesTag(Other::kKeysFieldNumber));
-  static_assert(VarintTag(Wire::kLeaseMsFieldNumber) == VarintTag(Other::kLeaseMsFieldNumber));
-  WireReader reader(bytes);
-  bool is_header_ok = true;
-  while (const uint32_t tag = reader.Next()) {
-    switch (tag) {
-      case BytesTag(Wire::kHeaderFieldNumber):
-        is_header_ok = MergeMessage(reader.Bytes(), *header_) && is_header_ok;
-        break;
-      case BytesTag(Wire::kKeysFieldNumber): keys_.push_back(reader.Bytes()); break;
-      case VarintTag(Wire::kLeaseMsFieldNumber): lease_ms_ = reader.Varint(); break;
-      case VarintTag(Wire::kWaitForWriterFieldNumber):
-        wait_for_writer_ = reader.Varint() != 0;
-        break;
-      default: reader.Skip();
-    }
-  }
-  return is_header_ok && reader.ok();
-}
-
 Part FromProto(const v1::Part& part) {
   return Part{NodeId{part.node_id()}, ExtentFromProto(part.extent())};
 }
@@ -175,18 +144,28 @@ void PlaceWriter::Write(int field, const Grant& grant, absl::Duration elapsed) {
 
 void PlaceWriter::WriteNodes(int field) const {
   for (const NodeId node : nodes_) {
-    const std::optional<NodeAddress> address = core_.AddressOf(node);
+    const std::optional<NodeAddressView> address = core_.AddressOf(node);
     if (!address.has_value()) continue;
-    v1::NodeAddress message;
-    AddressToProto(*address, &message);
-    out_.EncodedMessage(field, message.SerializeAsString());
+    out_.Message(field, [&] {
+      using Wire = v1::NodeAddress;
+      out_.Varint(Wire::kNodeIdFieldNumber, address->node.value);
+      out_.Bytes(Wire::kNameFieldNumber, address->name);
+      out_.Fixed64(Wire::kIncarnationFieldNumber, address->incarnation.value);
+      out_.Bytes(Wire::kHostIdFieldNumber, address->host_id);
+      out_.Bytes(Wire::kTcpAddressFieldNumber, address->tcp_address);
+      out_.Bytes(Wire::kShmPathFieldNumber, address->shm_path);
+    });
   }
 }
 
 void WriteHeader(int field, Term term, WireWriter& out) {
-  v1::ResponseHeader message;
-  SetHeader(term, &message);
-  out.EncodedMessage(field, message.SerializeAsString());
+  out.Message(field, [&] {
+    out.Message(v1::ResponseHeader::kVersionFieldNumber, [&] {
+      out.Varint(v1::Version::kMajorFieldNumber, kWireMajor);
+      out.Varint(v1::Version::kMinorFieldNumber, kWireMinor);
+    });
+    out.Varint(v1::ResponseHeader::kTermFieldNumber, term.value);
+  });
 }
 
 void WriteStatus(int field, const absl::Status& status, WireWriter& out) {

@@ -2,8 +2,6 @@
 // each Check function says what is wrong with it as the caller's typed error.
 #pragma once
 
-#include <google/protobuf/arena.h>
-
 #include <cstdint>
 
 #include "absl/container/flat_hash_set.h"
@@ -58,35 +56,6 @@ class WireCaller {
 
 using KeyViews = absl::InlinedVector<absl::string_view, 64>;
 KeyViews ViewsOf(const google::protobuf::RepeatedPtrField<std::string>& keys);
-
-// A LocateRequest or MatchPrefixRequest that is read where it lies: both have the same fields, but
-// for wait_for_writer. Borrows the bytes.
-class KeysRequest {
- public:
-  explicit KeysRequest(absl::string_view bytes);
-  KeysRequest(const KeysRequest&) = delete;
-  KeysRequest& operator=(const KeysRequest&) = delete;
-
-  // INVALID_ARGUMENT/BAD_ARGUMENT: the bytes are no such message.
-  const absl::Status& status() const { return status_; }
-
-  const v1::RequestHeader& header() const { return *header_; }
-  const KeyViews& keys() const { return keys_; }
-  int keys_size() const { return static_cast<int>(keys_.size()); }
-  absl::Duration lease() const { return FromWireMs(lease_ms_); }
-  bool wait_for_writer() const { return wait_for_writer_; }
-
- private:
-  bool Read(absl::string_view bytes);
-
-  alignas(8) char block_[1024];  // enough for a header that names a few touched objects
-  google::protobuf::Arena arena_{block_, sizeof(block_)};
-  v1::RequestHeader* const header_;
-  KeyViews keys_;
-  uint64_t lease_ms_ = 0;
-  bool wait_for_writer_ = false;
-  absl::Status status_;
-};
 
 Part FromProto(const v1::Part& part);
 

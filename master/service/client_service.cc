@@ -15,7 +15,7 @@ int IndexOf(const char* method) {
 }  // namespace
 
 void ClientWire::RequestStartPuts(
-    grpc::ServerContext* context, v1::StartPutsRequest* request,
+    grpc::ServerContext* context, Encoded<v1::StartPutsRequest>* request,
     grpc::ServerAsyncResponseWriter<Encoded<v1::StartPutsResponse>>* response,
     grpc::CompletionQueue* calls, grpc::ServerCompletionQueue* accepting, void* tag) {
   static const int kIndex = IndexOf("StartPuts");

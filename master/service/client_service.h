@@ -18,7 +18,7 @@ class ClientWire final : public v1::MasterService::AsyncService {
   using Accept = void(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<Response>*,
                       grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*);
 
-  Accept<v1::StartPutsRequest, Encoded<v1::StartPutsResponse>> RequestStartPuts;
+  Accept<Encoded<v1::StartPutsRequest>, Encoded<v1::StartPutsResponse>> RequestStartPuts;
   Accept<Encoded<v1::LocateRequest>, Encoded<v1::LocateResponse>> RequestLocate;
   Accept<Encoded<v1::MatchPrefixRequest>, Encoded<v1::MatchPrefixResponse>> RequestMatchPrefix;
 };

@@ -37,6 +37,7 @@ class CohortPolicy : public EvictionPolicy {
 
   absl::string_view name() const override { return "cohort"; }
   void OnInsert(SlotIndex slot, uint64_t key_hash, SlotIndex parent, bool evictable) override;
+  void Prefetch(uint64_t key_hash) const override { ghosts_.Prefetch(key_hash); }
   void OnAccess(SlotIndex slot) override;
   void SetEvictable(SlotIndex slot, bool evictable) override;
   void OnErase(SlotIndex slot, uint64_t key_hash, EraseCause cause) override;

@@ -16,12 +16,11 @@ uint32_t TagOf(uint64_t key_hash) {
 
 }  // namespace
 
-GhostTable::Set& GhostTable::SetOf(uint64_t key_hash) {
+size_t GhostTable::IndexOf(uint64_t key_hash) const {
   // Linear hashing: of the n sets, those beyond the last power of two are split off from set i - p.
   const size_t power = std::bit_floor(sets_.size());
-  size_t index = key_hash & (2 * power - 1);
-  if (index >= sets_.size()) index -= power;
-  return sets_[index];
+  const size_t index = key_hash & (2 * power - 1);
+  return index < sets_.size() ? index : index - power;
 }
 
 void GhostTable::Resize(size_t live_count) {
@@ -36,14 +35,14 @@ void GhostTable::Resize(size_t live_count) {
 }
 
 void GhostTable::Add(uint64_t key_hash, Ghost ghost) {
-  Set& set = SetOf(key_hash);
+  Set& set = sets_[IndexOf(key_hash)];
   std::copy_backward(set.begin(), set.end() - 1, set.end());
   set[0] =
       TagOf(key_hash) << kTagShift | (ghost.cohort & 3u) << kCohortShift | ghost.epoch % kEpochs;
 }
 
 std::optional<Ghost> GhostTable::Take(uint64_t key_hash) {
-  Set& set = SetOf(key_hash);
+  Set& set = sets_[IndexOf(key_hash)];
   const uint32_t tag = TagOf(key_hash);
   for (auto entry = set.begin(); entry != set.end(); ++entry) {
     if (*entry >> kTagShift != tag) continue;

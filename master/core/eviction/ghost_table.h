@@ -29,6 +29,8 @@ class GhostTable {
   void Add(uint64_t key_hash, Ghost ghost);
   // Takes the ghost of the key out, if there is one.
   std::optional<Ghost> Take(uint64_t key_hash);
+  // Brings what either will look at into the cache.
+  void Prefetch(uint64_t key_hash) const { __builtin_prefetch(&sets_[IndexOf(key_hash)]); }
 
   size_t capacity() const { return sets_.size() * kWays; }
 
@@ -37,7 +39,7 @@ class GhostTable {
   // Entry: tag (20 bits, never 0), cohort (2 bits), epoch (10 bits). 0 is empty. [0] is the newest.
   using Set = std::array<uint32_t, kWays>;
 
-  Set& SetOf(uint64_t key_hash);
+  size_t IndexOf(uint64_t key_hash) const;
 
   std::deque<Set> sets_ = std::deque<Set>(1);
 };

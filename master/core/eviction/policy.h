@@ -40,6 +40,10 @@ class EvictionPolicy {
   // `evictable` is false for an object that is held from the start.
   virtual void OnInsert(SlotIndex slot, uint64_t key_hash, SlotIndex parent, bool evictable) = 0;
 
+  // Brings what OnInsert will look at for this key into the cache: with millions of objects each
+  // insertion waits for memory otherwise, and several keys can be asked for side by side.
+  virtual void Prefetch(uint64_t /*key_hash*/) const {}
+
   // The object was of use to somebody: located, matched as a prefix, read.
   virtual void OnAccess(SlotIndex slot) = 0;
 
