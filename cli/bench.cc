@@ -58,6 +58,15 @@ struct Plan {
   }
 };
 
+absl::Status Load(bench::ScaleSuite& suite, uint64_t objects, const dev::StopFd& stop) {
+  const SteadyClock clock;
+  Progress progress("bench: objects", objects, clock);
+  return suite.Load([&](uint64_t loaded) {
+    progress.Update(loaded, "");
+    return stop.is_requested() ? absl::CancelledError("interrupted") : absl::OkStatus();
+  });
+}
+
 absl::StatusOr<Plan> MakePlan(const Session& session, const Arguments& arguments,
                               const std::vector<std::string>& masters,
                               const std::vector<pid_t>& servers, const dev::StopFd& stop) {
@@ -74,14 +83,12 @@ absl::StatusOr<Plan> MakePlan(const Session& session, const Arguments& arguments
     plan.Add(plan.control->Cases(), ControlSuite::Figures());
   }
   if (arguments.Wants("scale")) {
-    const SteadyClock clock;
-    Progress progress("bench: objects", arguments.objects, clock);
-    ASSIGN_OR_RETURN(
-        plan.scale, bench::ScaleSuite::Prepare(arguments.objects, [&](uint64_t objects) {
-          progress.Update(objects, "");
-          return stop.is_requested() ? absl::CancelledError("interrupted") : absl::OkStatus();
-        }));
-    plan.Add(plan.scale->Cases(), bench::ScaleSuite::Figures());
+    plan.scale = std::make_unique<bench::ScaleSuite>(arguments.objects);
+    std::vector<bench::Figure> figures = bench::ScaleSuite::Figures();
+    std::vector<bench::Case> cases = bench::Select(plan.scale->Cases(), figures, arguments.only);
+    // Minutes, for nothing where none of them is asked for.
+    if (!cases.empty()) RETURN_IF_ERROR(Load(*plan.scale, arguments.objects, stop));
+    plan.Add(std::move(cases), std::move(figures));
   }
   plan.cases = bench::Select(std::move(plan.cases), plan.figures, arguments.only);
   if (plan.cases.empty()) {

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/types.h"
@@ -15,6 +15,9 @@ namespace moonpool::transport {
 
 using MutableBytes = absl::Span<std::byte>;
 using ConstBytes = absl::Span<const std::byte>;
+// The buffers of an op, in order. Most have one.
+using MutablePieces = absl::InlinedVector<MutableBytes, 1>;
+using ConstPieces = absl::InlinedVector<ConstBytes, 1>;
 
 // What the node writes down when a part is complete (rule R3). Also the node's inventory record.
 struct SealRecord {
@@ -41,7 +44,7 @@ struct ReadOp {
   // In.
   Generation generation;
   Extent extent;
-  std::vector<MutableBytes> into;  // sizes add up to extent.payload_bytes()
+  MutablePieces into;  // sizes add up to extent.payload_bytes()
   // Compute the checksum on the way in and compare. Without, the bytes are still this generation's
   // and no other's, but what has damaged them is not found.
   bool verify = true;
@@ -58,7 +61,7 @@ struct ReadOp {
 struct WriteOp {
   // In. record.payload_checksum is computed on the way out and filled in.
   SealRecord record;
-  std::vector<ConstBytes> from;  // sizes add up to record.extent.payload_bytes()
+  ConstPieces from;  // sizes add up to record.extent.payload_bytes()
   // Out. OK: sealed, survives the master (R3). FAILED_PRECONDITION/STALE_GENERATION or STALE_TERM:
   // a newer owner (R2). DATA_LOSS/CHECKSUM_MISMATCH: damaged on the way, and not sealed; write it
   // again. UNAVAILABLE/BYTES_PINNED: a view or mapped writer still uses the bytes.

@@ -30,18 +30,15 @@ double ResidentBytes() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ScaleSuite>> ScaleSuite::Prepare(uint64_t objects,
-                                                                const OnProgress& on_progress) {
-  std::unique_ptr<ScaleSuite> suite(new ScaleSuite(objects));
+absl::Status ScaleSuite::Load(const OnProgress& on_progress) {
   const double before = ResidentBytes();
-  ASSIGN_OR_RETURN(suite->load_, MasterLoad::Start(objects, kNodes));
-  for (uint64_t put = 0; put < objects; put += kPutsPerStep) {
+  ASSIGN_OR_RETURN(load_, MasterLoad::Start(objects_, kNodes));
+  for (uint64_t put = 0; put < objects_; put += kPutsPerStep) {
     RETURN_IF_ERROR(on_progress(put));
-    RETURN_IF_ERROR(suite->load_->Put(std::min(kPutsPerStep, objects - put)));
+    RETURN_IF_ERROR(load_->Put(std::min(kPutsPerStep, objects_ - put)));
   }
-  suite->bytes_per_object_ =
-      (ResidentBytes() - before) / static_cast<double>(suite->load_->object_count());
-  return suite;
+  bytes_per_object_ = (ResidentBytes() - before) / static_cast<double>(load_->object_count());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<LatencyHistogram> ScaleSuite::LocateBeside(const Upheaval& upheaval) {

@@ -21,9 +21,10 @@ class ScaleSuite {
   // Told how many objects are there so far; not OK ends it.
   using OnProgress = std::function<absl::Status(uint64_t objects)>;
 
-  // Puts that many objects, at least 10,000.
-  static absl::StatusOr<std::unique_ptr<ScaleSuite>> Prepare(uint64_t objects,
-                                                             const OnProgress& on_progress);
+  // With that many objects, at least 10,000.
+  explicit ScaleSuite(uint64_t objects) : objects_(objects) {}
+  // Puts them; before any case is measured.
+  absl::Status Load(const OnProgress& on_progress);
 
   // Borrow the suite.
   std::vector<Case> Cases();
@@ -33,7 +34,6 @@ class ScaleSuite {
   // What happens to a tenth of the objects.
   using Upheaval = std::function<absl::Status(MasterLoad& load, uint64_t objects)>;
 
-  explicit ScaleSuite(uint64_t objects) : objects_(objects) {}
   // The case whose p50 is that of a Locate meanwhile, and another for its 99th percentile. They
   // belong together: the first one runs it.
   // Afterwards the pool is filled again, which is not measured.

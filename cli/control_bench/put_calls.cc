@@ -56,9 +56,14 @@ absl::StatusOr<PutCalls::Sent> PutCalls::CallAndTell() {
                .start_response = granted.SerializeAsString()};
   ASSIGN_OR_RETURN(granted_,
                    AnswerOf<StartPutsAnswer>(absl::StatusOr<v1::StartPutsResponse>(granted)));
-  RETURN_IF_ERROR(Commit());
+  SetCommit();
+  grpc::ClientContext second_context;
+  SetDeadline(second_context);
+  v1::CommitPutsResponse committed;
+  RETURN_IF_ERROR(FromGrpc(stub_.CommitPuts(&second_context, commit_, &committed)));
+  for (const v1::Status& result : committed.results()) RETURN_IF_ERROR(StatusFromProto(result));
   sent.commit_request = commit_.SerializeAsString();
-  sent.commit_response = committed_.SerializeAsString();
+  sent.commit_response = committed.SerializeAsString();
   return sent;
 }
 
@@ -81,20 +86,23 @@ absl::Status PutCalls::Start() {
   return absl::OkStatus();
 }
 
-absl::Status PutCalls::Commit() {
+void PutCalls::SetCommit() {
   commit_.clear_puts();
   for (const StartPutsAnswer::Result& result : granted_.results) {
     v1::CommitPut& put = *commit_.add_puts();
     put.set_generation(result.grant.generation.value);
     put.set_handle(result.grant.handle);
   }
+}
+
+absl::Status PutCalls::Commit() {
+  SetCommit();
   grpc::ClientContext context;
   SetDeadline(context);
-  const auto call = stub_.AsyncCommitPuts(&context, commit_, queue_.queue());
-  RETURN_IF_ERROR(queue_.Await(*call, &committed_));
-  for (const v1::Status& result : committed_.results()) {
-    if (result.code() != 0) return StatusFromProto(result);
-  }
+  CommitPutsAnswer committed;
+  const auto call = places_.AsyncCommitPuts(&context, commit_, queue_.queue());
+  RETURN_IF_ERROR(queue_.Await(*call, &committed));
+  for (const absl::Status& result : committed.results) RETURN_IF_ERROR(result);
   return absl::OkStatus();
 }
 

@@ -46,6 +46,7 @@ class PutCalls {
   // Names the keys of the next call.
   void SetStart();
   absl::Status Start();
+  void SetCommit();
   absl::Status Commit();
 
   v1::MasterService::Stub stub_;
@@ -60,7 +61,6 @@ class PutCalls {
   v1::StartPutsRequest start_;
   StartPutsAnswer granted_;
   v1::CommitPutsRequest commit_;
-  v1::CommitPutsResponse committed_;
 };
 
 }  // namespace moonpool::cli

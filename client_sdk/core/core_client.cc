@@ -66,9 +66,8 @@ class KeyStatuses {
 absl::Status CoreClient::OpenNamespace(absl::string_view fingerprint, const CallOptions& options) {
   v1::OpenNamespaceRequest request;
   request.set_fingerprint(fingerprint.data(), fingerprint.size());
-  const absl::StatusOr<v1::OpenNamespaceResponse> response =
-      session_.Call(&MasterStub::OpenNamespace, std::move(request), session_.ContextOf(options),
-                    session_.policy());
+  const absl::StatusOr<v1::OpenNamespaceResponse> response = session_.Call(
+      &MasterStub::OpenNamespace, request, session_.ContextOf(options), session_.policy());
   if (!response.ok()) {
     // That no master can be reached has nothing to do with the namespace.
     if (ReasonOf(response.status()) == ErrorReason::kPeerUnreachable) return response.status();
@@ -134,7 +133,7 @@ std::vector<absl::Status> CoreClient::Exists(absl::Span<const std::string> keys,
   v1::ExistsRequest request;
   if (statuses.Ask(&request)) {
     statuses.Take(
-        session_.Call(&MasterStub::Exists, std::move(request), context, session_.policy()),
+        session_.Call(&MasterStub::Exists, request, context, session_.policy()),
         [](const v1::Status& status, absl::string_view key) { return MissOf(status, key); });
   }
   return statuses.TakeResults();
@@ -157,7 +156,7 @@ std::vector<absl::Status> CoreClient::Remove(absl::Span<const std::string> keys,
   if (statuses.Ask(&request)) {
     CallPolicy policy = session_.policy();
     policy.may_hold = true;
-    statuses.Take(session_.Call(&MasterStub::Remove, std::move(request), context, policy),
+    statuses.Take(session_.Call(&MasterStub::Remove, request, context, policy),
                   [](const v1::Status& status, absl::string_view key) {
                     return AnnotateKey(StatusFromProto(status), key);
                   });
@@ -181,9 +180,8 @@ absl::StatusOr<PrefixMatch> CoreClient::MatchPrefix(absl::Span<const std::string
   }
   request.set_lease_ms(
       static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Milliseconds(options.hold))));
-  ASSIGN_OR_RETURN(
-      const MatchPrefixAnswer answer,
-      session_.Call(&MasterStub::MatchPrefix, std::move(request), context, session_.policy()));
+  ASSIGN_OR_RETURN(const MatchPrefixAnswer answer,
+                   session_.Call(&MasterStub::MatchPrefix, request, context, session_.policy()));
   if (answer.locations.size() > keys.size()) {
     return absl::InternalError("the master matched more keys than it was asked about");
   }

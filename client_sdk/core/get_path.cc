@@ -143,7 +143,7 @@ void GetCall::LocateUnknown() {
   }
   if (keys.empty()) return;
   absl::StatusOr<LocateAnswer> answer =
-      session_.Call(&MasterStub::Locate, std::move(request), context_, session_.policy());
+      session_.Call(&MasterStub::Locate, request, context_, session_.policy());
   if (answer.ok() && answer->results.size() != keys.size()) {
     answer = absl::InternalError("the master answered with another number of keys");
   }

@@ -52,9 +52,8 @@ absl::StatusOr<KeyPage> ListPiece(Session& session, absl::string_view prefix,
   request.set_prefix(prefix.data(), prefix.size());
   request.set_page_token(after);
   request.set_limit(static_cast<uint32_t>(limit));
-  ASSIGN_OR_RETURN(
-      v1::ListObjectsResponse response,
-      session.Call(&MasterStub::ListObjects, std::move(request), context, session.policy()));
+  ASSIGN_OR_RETURN(v1::ListObjectsResponse response,
+                   session.Call(&MasterStub::ListObjects, request, context, session.policy()));
   // Else this would go on until the deadline.
   const bool repeats = !after.empty() && response.next_page_token() == after;
   if (repeats || static_cast<size_t>(response.objects_size()) > limit) {
@@ -89,7 +88,7 @@ std::vector<absl::StatusOr<Description>> Describe(Session& session,
   }
   if (asked.empty()) return results;
   absl::StatusOr<LocateAnswer> answer =
-      session.Call(&MasterStub::Locate, std::move(request), context, session.policy());
+      session.Call(&MasterStub::Locate, request, context, session.policy());
   if (answer.ok() && answer->results.size() != asked.size()) {
     answer = absl::InternalError("the master answered with another number of keys");
   }

@@ -20,8 +20,8 @@ class MasterStub {
       const v1::OpenNamespaceRequest& request, const CallContext& context) = 0;
   virtual absl::StatusOr<StartPutsAnswer> StartPuts(const v1::StartPutsRequest& request,
                                                     const CallContext& context) = 0;
-  virtual absl::StatusOr<v1::CommitPutsResponse> CommitPuts(const v1::CommitPutsRequest& request,
-                                                            const CallContext& context) = 0;
+  virtual absl::StatusOr<CommitPutsAnswer> CommitPuts(const v1::CommitPutsRequest& request,
+                                                      const CallContext& context) = 0;
   virtual absl::StatusOr<v1::AbortPutsResponse> AbortPuts(const v1::AbortPutsRequest& request,
                                                           const CallContext& context) = 0;
   virtual absl::StatusOr<LocateAnswer> Locate(const v1::LocateRequest& request,

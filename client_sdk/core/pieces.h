@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "transport/span_cursor.h"
 
@@ -17,8 +18,9 @@ size_t TotalBytes(const std::vector<absl::Span<Byte>>& pieces) {
 
 // The next `bytes` bytes of the cursor, fewer when there are no more. No empty pieces.
 template <typename Byte>
-std::vector<absl::Span<Byte>> TakePieces(transport::SpanCursor<Byte>& cursor, size_t bytes) {
-  std::vector<absl::Span<Byte>> taken;
+absl::InlinedVector<absl::Span<Byte>, 1> TakePieces(transport::SpanCursor<Byte>& cursor,
+                                                    size_t bytes) {
+  absl::InlinedVector<absl::Span<Byte>, 1> taken;
   while (bytes > 0 && cursor.remaining() > 0) {
     const absl::Span<Byte> piece = cursor.Next(bytes);
     taken.push_back(piece);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "client_sdk/core/location.h"
 #include "client_sdk/core/spare_stock.h"
@@ -29,9 +30,10 @@ struct PutAttempt {
   absl::Status* result = nullptr;
   uint64_t size_bytes = 0;
   PutStage stage = PutStage::kPending;
-  absl::Status failure;             // of the last attempt
-  std::vector<Generation> past;     // of attempts whose outcome the client does not know
-  std::vector<Generation> written;  // those of them that had as many replicas as are required
+  absl::Status failure;                     // of the last attempt
+  absl::InlinedVector<Generation, 2> past;  // of attempts whose outcome the client does not know
+  absl::InlinedVector<Generation, 2>
+      written;                      // those of them that had as many replicas as are required
   bool is_final = false;            // trying again is of no use
   bool has_failed_at_home = false;  // a node on this host could not take it
 
@@ -39,7 +41,7 @@ struct PutAttempt {
   bool is_spare = false;  // its grant names no key, and its commit does
   ToldGrant grant;
   Replicas replicas;
-  std::vector<std::vector<transport::WriteOp>> ops;  // by replica, by part
+  absl::InlinedVector<absl::InlinedVector<transport::WriteOp, 1>, 1> ops;  // by replica, by part
   std::vector<uint32_t> failed_replicas;
   std::vector<v1::Part> pinned;
 

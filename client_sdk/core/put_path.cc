@@ -1,5 +1,7 @@
 #include "client_sdk/core/put_path.h"
 
+#include <google/protobuf/arena.h>
+
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -7,13 +9,13 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "client_sdk/core/pieces.h"
 #include "client_sdk/core/put_attempt.h"
 #include "client_sdk/core/spare_path.h"
 #include "common/error.h"
 #include "common/rpc/extent_proto.h"
-#include "common/rpc/status_proto.h"
 
 namespace moonpool::client {
 namespace {
@@ -23,6 +25,9 @@ using Stage = PutStage;
 
 constexpr BackoffOptions kAttemptBackoff = {
     .initial = absl::Milliseconds(2), .max = absl::Milliseconds(500), .attempts_max = kPutAttempts};
+
+// Enough for the requests of one put, or of a few.
+constexpr size_t kArenaBlockBytes = 2048;
 
 // It says nothing about the node: others had or have the bytes.
 bool IsPassing(const absl::Status& failure) {
@@ -60,7 +65,12 @@ class PutCall {
   void Stop(const absl::Status& ended);
   void Finish(Item& item, absl::Status status);
 
-  std::vector<Item*> At(Stage stage);
+  using Items = absl::InlinedVector<Item*, 64>;
+  Items At(Stage stage);
+  template <typename Request>
+  Request& NewRequest() {
+    return *google::protobuf::Arena::CreateMessage<Request>(&arena_);
+  }
   uint32_t wanted_replicas() const;
   size_t required_replicas() const;
 
@@ -70,6 +80,9 @@ class PutCall {
   SparePath spares_;
   std::vector<Item> items_;
   absl::flat_hash_set<absl::string_view> keys_;
+  // Of requests, which have a message for each key.
+  alignas(8) char arena_block_[kArenaBlockBytes];
+  google::protobuf::Arena arena_{arena_block_, sizeof(arena_block_)};
   size_t unfinished_ = 0;
   absl::Time without_nodes_since_ = absl::InfiniteFuture();
 };
@@ -87,6 +100,7 @@ std::vector<absl::Status> PutCall::Run(absl::Span<const PutItem> values) {
   std::vector<absl::Status> results(values.size());
   session_.counters().puts.Add(values.size());
   items_.reserve(values.size());
+  keys_.reserve(values.size());
   for (size_t i = 0; i < values.size(); ++i) Admit(values[i], &results[i]);
   Backoff backoff(kAttemptBackoff, session_.random(), session_.waiter());
   TakeSpare(values);
@@ -129,8 +143,8 @@ void PutCall::TakeSpare(absl::Span<const PutItem> values) {
   }
 }
 
-std::vector<Item*> PutCall::At(Stage stage) {
-  std::vector<Item*> found;
+PutCall::Items PutCall::At(Stage stage) {
+  Items found;
   for (Item& item : items_) {
     if (item.stage == stage) found.push_back(&item);
   }
@@ -146,9 +160,9 @@ size_t PutCall::required_replicas() const {
 
 // Grants for everything that needs one.
 void PutCall::Start() {
-  const std::vector<Item*> starting = At(Stage::kPending);
+  const Items starting = At(Stage::kPending);
   if (starting.empty()) return;
-  v1::StartPutsRequest request;
+  v1::StartPutsRequest& request = NewRequest<v1::StartPutsRequest>();
   request.set_request_id(session_.random().Next());
   request.set_replicas(wanted_replicas());
   request.set_min_replicas(options_.min_replicas);
@@ -166,7 +180,7 @@ void PutCall::Start() {
   policy.names_host =
       absl::c_none_of(starting, [](const Item* item) { return item->has_failed_at_home; });
   absl::StatusOr<StartPutsAnswer> answer =
-      session_.Call(&MasterStub::StartPuts, std::move(request), context_, policy);
+      session_.Call(&MasterStub::StartPuts, request, context_, policy);
   if (answer.ok() && answer->results.size() != starting.size()) {
     answer = absl::InternalError("the master answered with another number of keys");
   }
@@ -248,7 +262,7 @@ void PutCall::TakeGrant(Item& item, const ToldGrant& grant, const ResponseNodes&
 
 // All parts of all replicas of all granted items.
 void PutCall::Write() {
-  const std::vector<Item*> writing = At(Stage::kGranted);
+  const Items writing = At(Stage::kGranted);
   if (writing.empty()) return;
   BatchIo io(session_.waiter(), session_.options().io);
   for (Item* item : writing) {
@@ -306,9 +320,9 @@ void PutCall::Evaluate(Item& item) {
 }
 
 void PutCall::Commit() {
-  const std::vector<Item*> committing = At(Stage::kWritten);
+  const Items committing = At(Stage::kWritten);
   if (committing.empty()) return;
-  v1::CommitPutsRequest request;
+  v1::CommitPutsRequest& request = NewRequest<v1::CommitPutsRequest>();
   for (const Item* item : committing) {
     v1::CommitPut* put = request.add_puts();
     put->set_generation(item->grant.generation.value);
@@ -320,21 +334,19 @@ void PutCall::Commit() {
   }
   spares_.Wish(request);
   const absl::Time sent_at = session_.clock().Now();
-  absl::StatusOr<v1::CommitPutsResponse> response =
-      session_.Call(&MasterStub::CommitPuts, std::move(request), context_, kPatientPolicy);
-  if (response.ok() && static_cast<size_t>(response->results_size()) != committing.size()) {
-    response = absl::InternalError("the master answered with another number of keys");
+  absl::StatusOr<CommitPutsAnswer> answer =
+      session_.Call(&MasterStub::CommitPuts, request, context_, kPatientPolicy);
+  if (answer.ok() && answer->results.size() != committing.size()) {
+    answer = absl::InternalError("the master answered with another number of keys");
   }
-  if (!response.ok()) return CommitUnknown(response.status(), committing);
-  spares_.Add(*response, sent_at);
-  int bound = 0;
+  if (!answer.ok()) return CommitUnknown(answer.status(), committing);
+  spares_.Add(*answer, sent_at);
+  size_t bound = 0;
   for (size_t i = 0; i < committing.size(); ++i) {
     Item& item = *committing[i];
     uint32_t handle = item.grant.handle;
-    if (item.is_spare && bound < response->bound_size()) {
-      handle = response->bound(bound++).handle();
-    }
-    TakeCommitted(item, StatusFromProto(response->results(static_cast<int>(i))), handle);
+    if (item.is_spare && bound < answer->bound.size()) handle = answer->bound[bound++].handle;
+    TakeCommitted(item, answer->results[i], handle);
   }
 }
 
@@ -384,7 +396,7 @@ void PutCall::TakeUnbound(Item& item, const absl::Status& status) {
 
 // Grants that came to nothing are given back before the next attempt asks for new ones.
 void PutCall::Abort() {
-  const std::vector<Item*> refused = At(Stage::kRefused);
+  const Items refused = At(Stage::kRefused);
   if (refused.empty()) return;
   SendAborts(context_);
   for (Item* item : refused) {
@@ -409,13 +421,13 @@ void PutCall::SendAborts(const CallContext& context) {
   }
   spares_.GiveBack(request);
   // Whatever the answer: the grant's deadline does the same, later.
-  session_.Call(&MasterStub::AbortPuts, std::move(request), context, kBriefPolicy).IgnoreError();
+  session_.Call(&MasterStub::AbortPuts, request, context, kBriefPolicy).IgnoreError();
 }
 
 // The caller's time is over while bytes are on their way.
 void PutCall::Stop(const absl::Status& ended) {
   for (Item* item : At(Stage::kWritten)) item->stage = Stage::kRefused;
-  const std::vector<Item*> refused = At(Stage::kRefused);
+  const Items refused = At(Stage::kRefused);
   const bool is_spare = !refused.empty() && refused.front()->is_spare;
   if (absl::IsCancelled(ended) || is_spare) {
     const Clock& clock = session_.clock();

@@ -46,7 +46,7 @@ void Session::SetFingerprint(absl::string_view fingerprint) {
 absl::Status Session::Reopen(const CallContext& context, const CallPolicy& policy) {
   v1::OpenNamespaceRequest request;
   request.set_fingerprint(fingerprint_);
-  return Call(&MasterStub::OpenNamespace, std::move(request), context, policy).status();
+  return Call(&MasterStub::OpenNamespace, request, context, policy).status();
 }
 
 CallContext Session::ContextOf(const CallOptions& call) const {
@@ -143,8 +143,8 @@ absl::StatusOr<LocationPtr> FindOrLocate(Session& session, absl::string_view key
   if (LocationPtr known = session.locations().Find(key)) return known;
   v1::LocateRequest request;
   request.add_keys(key.data(), key.size());
-  ASSIGN_OR_RETURN(const LocateAnswer answer, session.Call(&MasterStub::Locate, std::move(request),
-                                                           context, session.policy()));
+  ASSIGN_OR_RETURN(const LocateAnswer answer,
+                   session.Call(&MasterStub::Locate, request, context, session.policy()));
   if (answer.results.size() != 1) {
     return absl::InternalError("the master answered with another number of keys");
   }

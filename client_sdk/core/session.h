@@ -103,12 +103,13 @@ class Session {
     return options_.wait_for_master ? kPatientPolicy : kBriefPolicy;
   }
 
-  // Calls the master with a filled-in header, repeated as `policy` says; the last error when that
-  // does not help. FAILED_PRECONDITION/PEER_VERSION when it speaks another version.
+  // Calls the master with the request and a header that this fills in, repeated as `policy` says;
+  // the last error when that does not help. FAILED_PRECONDITION/PEER_VERSION when it speaks another
+  // version.
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(absl::StatusOr<Response> (MasterStub::*method)(const Request&,
                                                                                const CallContext&),
-                                Request request, const CallContext& context,
+                                Request& request, const CallContext& context,
                                 const CallPolicy& policy);
 
  private:
@@ -139,7 +140,7 @@ class Session {
 template <typename Request, typename Response>
 absl::StatusOr<Response> Session::Call(
     absl::StatusOr<Response> (MasterStub::*method)(const Request&, const CallContext&),
-    Request request, const CallContext& context, const CallPolicy& policy) {
+    Request& request, const CallContext& context, const CallPolicy& policy) {
   FillHeader(policy, request.mutable_header());
   Backoff backoff(policy.backoff, random_, waiter_);
   const absl::Time begun = clock().Now();

@@ -47,11 +47,11 @@ void SparePath::Wish(v1::CommitPutsRequest& request) {
   wish->set_count(wanted);
 }
 
-void SparePath::Add(const v1::CommitPutsResponse& response, absl::Time sent_at) {
-  if (!kind_.has_value() || response.spares().empty()) return;
-  const ResponseNodes nodes(response.nodes(), session_.peers());
-  for (const v1::Grant& grant : response.spares()) {
-    SpareGrant spare{.grant = ToldIn(grant)};
+void SparePath::Add(CommitPutsAnswer& answer, absl::Time sent_at) {
+  if (!kind_.has_value() || answer.spares.empty()) return;
+  const ResponseNodes nodes(answer.nodes, session_.peers());
+  for (ToldGrant& grant : answer.spares) {
+    SpareGrant spare{.grant = std::move(grant)};
     // A confused master's are left to it.
     if (spare.grant.replicas.size() != kind_->replicas) continue;
     for (const ToldReplica& replica : spare.grant.replicas) {
@@ -79,7 +79,7 @@ void GiveBackSpares(Session& session) {
   NameAll(session.spares().TakeAll(), request);
   if (request.puts().empty()) return;
   const CallContext context{.deadline = session.clock().Now() + kGiveBackTimeout, .cancel = {}};
-  session.Call(&MasterStub::AbortPuts, std::move(request), context, kBriefPolicy).IgnoreError();
+  session.Call(&MasterStub::AbortPuts, request, context, kBriefPolicy).IgnoreError();
 }
 
 }  // namespace moonpool::client

@@ -36,7 +36,7 @@ class SparePath {
   // Asks for some, if it is time.
   void Wish(v1::CommitPutsRequest& request);
   // What came of that. `sent_at`: before the request was.
-  void Add(const v1::CommitPutsResponse& response, absl::Time sent_at);
+  void Add(CommitPutsAnswer& answer, absl::Time sent_at);
   // The key was there, or no node took it: no more of the kind for now.
   void Failed();
   // Names those that are of no use any more.

@@ -324,9 +324,9 @@ absl::StatusOr<StartPutsAnswer> GrpcMasterStub::StartPuts(const v1::StartPutsReq
                                                           const CallContext& context) {
   return Call<StartPutsAnswer>(&PlaceCalls::AsyncStartPuts, request, context);
 }
-absl::StatusOr<v1::CommitPutsResponse> GrpcMasterStub::CommitPuts(
-    const v1::CommitPutsRequest& request, const CallContext& context) {
-  return Call<v1::CommitPutsResponse>(&Stub::AsyncCommitPuts, request, context);
+absl::StatusOr<CommitPutsAnswer> GrpcMasterStub::CommitPuts(const v1::CommitPutsRequest& request,
+                                                            const CallContext& context) {
+  return Call<CommitPutsAnswer>(&PlaceCalls::AsyncCommitPuts, request, context);
 }
 absl::StatusOr<v1::AbortPutsResponse> GrpcMasterStub::AbortPuts(const v1::AbortPutsRequest& request,
                                                                 const CallContext& context) {

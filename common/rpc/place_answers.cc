@@ -1,8 +1,8 @@
 #include "common/rpc/place_answers.h"
 
+#include <algorithm>
 #include <optional>
 
-#include "common/rpc/extent_proto.h"
 #include "common/rpc/merge_message.h"
 #include "common/rpc/status_proto.h"
 #include "common/wire/wire_reader.h"
@@ -144,9 +144,40 @@ bool Read(absl::string_view bytes, StartPutsAnswer::Result& result) {
   return reader.ok();
 }
 
-// One more of a list.
+bool Read(absl::string_view bytes, absl::Status& status) {
+  if (bytes.empty()) return true;  // OK, as most are
+  v1::Status message;
+  if (!MergeMessage(bytes, message)) return false;
+  status = StatusFromProto(message);
+  return true;
+}
+
+bool Read(absl::string_view bytes, CommitPutsAnswer::Bound& bound) {
+  using Wire = v1::BoundPut;
+  WireReader reader(bytes);
+  while (const uint32_t tag = reader.Next()) {
+    switch (tag) {
+      case VarintTag(Wire::kHandleFieldNumber):
+        bound.handle = static_cast<uint32_t>(reader.Varint());
+        break;
+      case Fixed64Tag(Wire::kExistingGenerationFieldNumber):
+        bound.existing_generation.value = reader.Fixed64();
+        break;
+      default: reader.Skip();
+    }
+  }
+  return reader.ok();
+}
+
+// One more of a list. There will be as many as have room in the `whole` answer, if they are alike:
+// to move those that are there each time the list grows takes longer than to read them.
 template <typename Element>
-bool ReadNext(absl::string_view bytes, std::vector<Element>& list) {
+bool ReadNext(absl::string_view bytes, absl::string_view whole, std::vector<Element>& list) {
+  constexpr size_t kFrameBytesMin = 2;  // a tag and a length
+  if (list.empty()) {
+    const size_t likely = whole.size() / (bytes.size() + kFrameBytesMin);
+    list.reserve(std::clamp<size_t>(likely, 1, kMaxBatchKeys));
+  }
   return list.size() < kMaxBatchKeys && Read(bytes, list.emplace_back());
 }
 
@@ -172,9 +203,9 @@ bool ReadFields(absl::string_view bytes, PlacesAnswer& answer, ReadOwn read_own)
 // Of the message `Wire`, whose own field is a list of results.
 template <typename Wire, typename Answer>
 bool ReadResults(absl::string_view bytes, Answer& answer) {
-  return ReadFields<Wire>(bytes, answer, [&answer](uint32_t tag, WireReader& reader) {
+  return ReadFields<Wire>(bytes, answer, [bytes, &answer](uint32_t tag, WireReader& reader) {
     if (tag == BytesTag(Wire::kResultsFieldNumber)) {
-      return ReadNext(reader.Bytes(), answer.results);
+      return ReadNext(reader.Bytes(), bytes, answer.results);
     }
     reader.Skip();
     return true;
@@ -195,10 +226,10 @@ bool ReadAnswer(absl::string_view bytes, MatchPrefixAnswer& answer) {
   using Wire = v1::MatchPrefixResponse;
   std::optional<v1::Status> miss;
   const bool is_read =
-      ReadFields<Wire>(bytes, answer, [&answer, &miss](uint32_t tag, WireReader& reader) {
+      ReadFields<Wire>(bytes, answer, [bytes, &answer, &miss](uint32_t tag, WireReader& reader) {
         switch (tag) {
           case BytesTag(Wire::kLocationsFieldNumber):
-            return ReadNext(reader.Bytes(), answer.locations);
+            return ReadNext(reader.Bytes(), bytes, answer.locations);
           case BytesTag(Wire::kMissFieldNumber): return Merge(reader.Bytes(), miss);
           default: reader.Skip(); return true;
         }
@@ -207,17 +238,19 @@ bool ReadAnswer(absl::string_view bytes, MatchPrefixAnswer& answer) {
   return is_read;
 }
 
-ToldGrant ToldIn(const v1::Grant& grant) {
-  ToldGrant told{.generation = Generation{grant.generation()},
-                 .handle = grant.handle(),
-                 .deadline_ms = grant.deadline_ms()};
-  for (const v1::Replica& replica : grant.replicas()) {
-    ToldReplica& parts = told.replicas.emplace_back();
-    for (const v1::Part& part : replica.parts()) {
-      parts.push_back({.node_id = part.node_id(), .extent = ExtentFromProto(part.extent())});
+bool ReadAnswer(absl::string_view bytes, CommitPutsAnswer& answer) {
+  using Wire = v1::CommitPutsResponse;
+  const auto next = [bytes](WireReader& reader, auto& list) {
+    return ReadNext(reader.Bytes(), bytes, list);
+  };
+  return ReadFields<Wire>(bytes, answer, [&](uint32_t tag, WireReader& reader) {
+    switch (tag) {
+      case BytesTag(Wire::kResultsFieldNumber): return next(reader, answer.results);
+      case BytesTag(Wire::kBoundFieldNumber): return next(reader, answer.bound);
+      case BytesTag(Wire::kSparesFieldNumber): return next(reader, answer.spares);
+      default: reader.Skip(); return true;
     }
-  }
-  return told;
+  });
 }
 
 }  // namespace moonpool

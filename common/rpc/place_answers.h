@@ -1,6 +1,6 @@
-// What a master answers about the places of many keys: LocateResponse, MatchPrefixResponse and
-// StartPutsResponse, as clients take them up. They are read straight from the wire (common/wire),
-// since an answer about 64 keys is some four hundred messages.
+// What a master answers about the places of many keys: LocateResponse, MatchPrefixResponse,
+// StartPutsResponse and CommitPutsResponse, as clients take them up. They are read straight from
+// the wire (common/wire), since an answer about 64 keys is some four hundred messages.
 //
 // Where a message says something twice the last word counts, and lists go on, as with protobuf.
 // Stricter than that: no groups (wire_reader.h), and no more results than a call has keys.
@@ -73,13 +73,21 @@ struct StartPutsAnswer : PlacesAnswer {
   std::vector<Result> results;
 };
 
+struct CommitPutsAnswer : PlacesAnswer {
+  struct Bound {
+    uint32_t handle = 0;
+    Generation existing_generation;
+  };
+  std::vector<absl::Status> results;
+  std::vector<Bound> bound;
+  std::vector<ToldGrant> spares;
+};
+
 // Fills an empty answer. False: the bytes are no such message; the answer then means nothing.
 bool ReadAnswer(absl::string_view bytes, LocateAnswer& answer);
 bool ReadAnswer(absl::string_view bytes, MatchPrefixAnswer& answer);
 bool ReadAnswer(absl::string_view bytes, StartPutsAnswer& answer);
-
-// A grant that stands in a message.
-ToldGrant ToldIn(const v1::Grant& grant);
+bool ReadAnswer(absl::string_view bytes, CommitPutsAnswer& answer);
 
 // For those who have the message: tests, simulated masters.
 template <typename Answer, typename Message>

@@ -76,9 +76,9 @@ struct Pair {
   using Answer = AnswerType;
   using Message = MessageType;
 };
-using Pairs = ::testing::Types<Pair<LocateAnswer, v1::LocateResponse>,
-                               Pair<MatchPrefixAnswer, v1::MatchPrefixResponse>,
-                               Pair<StartPutsAnswer, v1::StartPutsResponse>>;
+using Pairs = ::testing::Types<
+    Pair<LocateAnswer, v1::LocateResponse>, Pair<MatchPrefixAnswer, v1::MatchPrefixResponse>,
+    Pair<StartPutsAnswer, v1::StartPutsResponse>, Pair<CommitPutsAnswer, v1::CommitPutsResponse>>;
 TYPED_TEST_SUITE(PlaceAnswers, Pairs);
 
 TYPED_TEST(PlaceAnswers, AreReadAsProtobufReadsThem) {

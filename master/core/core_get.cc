@@ -19,8 +19,8 @@ absl::StatusOr<std::vector<LocateOutcome>> Core::Locate(const LocateCommand& com
   outcomes.reserve(command.keys.size());
   LookAhead ahead(s.objects, name_space, command.keys);
   for (const absl::string_view key : command.keys) {
-    outcomes.push_back(s.LocateOne(ahead.Next(), name_space, key, command.lease, now));
-    LocateOutcome& outcome = outcomes.back();
+    LocateOutcome& outcome = outcomes.emplace_back();
+    s.LocateOne(ahead.Next(), name_space, key, command.lease, now, outcome);
     if (command.wait_for_writer && ReasonOf(outcome.status) == ErrorReason::kBeingWritten) {
       outcome.wait = Wait::kWriter;
     }
@@ -36,7 +36,8 @@ absl::StatusOr<MatchPrefixResult> Core::MatchPrefix(const MatchPrefixCommand& co
   MatchPrefixResult result;
   LookAhead ahead(s.objects, name_space, command.keys);
   for (const absl::string_view key : command.keys) {
-    LocateOutcome outcome = s.LocateOne(ahead.Next(), name_space, key, command.lease, now);
+    LocateOutcome outcome;
+    s.LocateOne(ahead.Next(), name_space, key, command.lease, now, outcome);
     if (!outcome.status.ok()) {
       result.miss = std::move(outcome.status);
       break;
@@ -63,35 +64,33 @@ absl::StatusOr<std::vector<absl::Status>> Core::Exists(const Caller& caller,
   return results;
 }
 
-LocateOutcome CoreState::LocateOne(uint64_t hash, NamespaceId name_space, absl::string_view key,
-                                   absl::Duration lease, absl::Time now) {
-  if (absl::Status status = CheckKey(key); !status.ok()) return {.status = std::move(status)};
+void CoreState::LocateOne(uint64_t hash, NamespaceId name_space, absl::string_view key,
+                          absl::Duration lease, absl::Time now, LocateOutcome& outcome) {
+  outcome.status = CheckKey(key);
+  if (!outcome.status.ok()) return;
   const SlotIndex slot = objects.Find(hash, name_space, key);
-  Replicas replicas;
-  if (slot != kNoSlot && objects[slot].state == ObjectState::kLive) {
-    replicas = ReplicasOf(slot, /*only_up=*/true);
-  }
-  if (replicas.empty()) {
-    if (slot != kNoSlot && objects[slot].state == ObjectState::kLive) SettleLosses(slot, now);
+  const bool is_live = slot != kNoSlot && objects[slot].state == ObjectState::kLive;
+  Location& location = outcome.location;
+  if (is_live) AppendReplicas(slot, /*only_up=*/true, location.replicas);
+  if (location.replicas.empty()) {
+    if (is_live) SettleLosses(slot, now);
     ++totals.keys_missed;
-    return {.status = MissOf(hash, name_space, key, now)};
+    outcome.status = MissOf(hash, name_space, key, now);
+    return;
   }
   ObjectSlot& object = objects[slot];
-  LocateOutcome outcome{.status = absl::OkStatus(),
-                        .location = {.generation = object.generation,
-                                     .handle = slot,
-                                     .size_bytes = object.size_bytes,
-                                     .replicas = std::move(replicas)}};
+  location.generation = object.generation;
+  location.handle = slot;
+  location.size_bytes = object.size_bytes;
   lease = std::min(lease, options.max_lease);
   if (lease > absl::ZeroDuration() &&
       leases.Extend(slot, name_space, FootprintOf(slot), now + lease, nodes.capacity_bytes())) {
-    outcome.location.lease = lease;
+    location.lease = lease;
     if (!std::exchange(object.is_leased, true)) UpdateEvictable(slot);
   }
   policy->OnAccess(slot);
   keeper.OnRead(slot);
   ++totals.keys_located;
-  return outcome;
 }
 
 }  // namespace moonpool::master

@@ -359,6 +359,11 @@ absl::Time CoreState::ProtectedUntil(SlotIndex slot) const {
 
 Replicas CoreState::ReplicasOf(SlotIndex slot, bool only_up) const {
   Replicas replicas;
+  AppendReplicas(slot, only_up, replicas);
+  return replicas;
+}
+
+void CoreState::AppendReplicas(SlotIndex slot, bool only_up, Replicas& replicas) const {
   int current = -1;
   bool is_offered = false;
   const auto drop_if_away = [&] {
@@ -377,7 +382,6 @@ Replicas CoreState::ReplicasOf(SlotIndex slot, bool only_up) const {
         Part{.node = node.id, .extent = Extent{SegmentId{part.segment}, part.offset, part.length}});
   });
   drop_if_away();
-  return replicas;
 }
 
 uint32_t CoreState::ReplicaCount(SlotIndex slot) const {

@@ -56,8 +56,8 @@ absl::StatusOr<std::vector<PutOutcome>> Core::StartPuts(const StartPutsCommand& 
       outcomes.push_back(PutOutcome{.status = Duplicate(key.key)});
       continue;
     }
-    outcomes.push_back(s.StartPut(put, hash, key));
-    const PutOutcome& outcome = outcomes.back();
+    PutOutcome& outcome = outcomes.emplace_back();
+    s.StartPut(put, hash, key, outcome);
     const bool is_refused = outcome.grant == std::nullopt && outcome.wait == Wait::kNone &&
                             outcome.existing_generation == Generation{};
     if (is_refused) ++s.totals.puts_refused;
@@ -65,23 +65,24 @@ absl::StatusOr<std::vector<PutOutcome>> Core::StartPuts(const StartPutsCommand& 
   return outcomes;
 }
 
-PutOutcome CoreState::StartPut(const PutContext& put, uint64_t hash, const PutKey& key) {
-  if (absl::Status status = CheckPut(key, put.min_replicas); !status.ok()) {
-    return {.status = std::move(status)};
-  }
+void CoreState::StartPut(const PutContext& put, uint64_t hash, const PutKey& key,
+                         PutOutcome& outcome) {
+  outcome.status = CheckPut(key, put.min_replicas);
+  if (!outcome.status.ok()) return;
   SlotIndex slot = FindSettled(hash, put.name_space, key.key, put.now);
-  if (slot != kNoSlot && objects[slot].state != ObjectState::kAbsent) return Taken(put, key, slot);
+  if (slot != kNoSlot && objects[slot].state != ObjectState::kAbsent) {
+    return Taken(put, key, slot, outcome);
+  }
   if (slot == kNoSlot) slot = objects.Add(hash, put.name_space, key.key);
-  absl::Status status = slot == kNoSlot
-                            ? LimitReached("objects", "--limit-objects", options.max_objects)
-                            : OpenGrantFor(put, slot, key);
-  if (status.ok()) {
+  outcome.status = slot == kNoSlot ? LimitReached("objects", "--limit-objects", options.max_objects)
+                                   : OpenGrantFor(put, slot, key);
+  if (outcome.status.ok()) {
     ++totals.puts_started;
     SettleObituary(hash);
-    return {.status = absl::OkStatus(), .grant = GrantOf(slot, put.now)};
+    TellGrant(slot, put.now, outcome.grant.emplace());
+  } else if (put.command->wait_for_space && MayPass(outcome.status)) {
+    outcome.wait = Wait::kSpace;
   }
-  const bool can_wait = put.command->wait_for_space && MayPass(status);
-  return {.status = std::move(status), .wait = can_wait ? Wait::kSpace : Wait::kNone};
 }
 
 SlotIndex CoreState::FindSettled(uint64_t hash, NamespaceId name_space, absl::string_view key,
@@ -91,19 +92,22 @@ SlotIndex CoreState::FindSettled(uint64_t hash, NamespaceId name_space, absl::st
   return is_live && SettleLosses(slot, now) ? objects.Find(hash, name_space, key) : slot;
 }
 
-PutOutcome CoreState::Taken(const PutContext& put, const PutKey& key, SlotIndex slot) {
+void CoreState::Taken(const PutContext& put, const PutKey& key, SlotIndex slot,
+                      PutOutcome& outcome) {
   const ObjectSlot& object = objects[slot];
   if (object.state == ObjectState::kLive) {
-    return {.status = TakenBy(slot, put.now), .existing_generation = object.generation};
+    outcome.status = TakenBy(slot, put.now);
+    outcome.existing_generation = object.generation;
+    return;
   }
   const OpenGrant& grant = grants.At(slot);
   // A grant of another size is no answer to this put, whoever reuses a request id for it.
   if (grant.client_id == put.command->caller.client_id &&
       grant.request_id == put.command->request_id && object.size_bytes == key.size_bytes) {
-    return {.status = absl::OkStatus(), .grant = GrantOf(slot, put.now)};
+    return TellGrant(slot, put.now, outcome.grant.emplace());
   }
-  return {.status = TakenBy(slot, put.now),
-          .wait = put.command->wait_for_writer ? Wait::kWriter : Wait::kNone};
+  outcome.status = TakenBy(slot, put.now);
+  if (put.command->wait_for_writer) outcome.wait = Wait::kWriter;
 }
 
 absl::Status CoreState::TakenBy(SlotIndex slot, absl::Time now) {
@@ -183,11 +187,11 @@ void CoreState::AttachGranted(SlotIndex slot, const PlacedReplicas& placed) {
   Attach(slot, std::move(parts), ByteUse::kGranted);
 }
 
-Grant CoreState::GrantOf(SlotIndex slot, absl::Time now) const {
-  return Grant{.generation = objects[slot].generation,
-               .handle = slot,
-               .replicas = ReplicasOf(slot, /*only_up=*/false),
-               .remaining = std::max(grants.At(slot).deadline - now, absl::ZeroDuration())};
+void CoreState::TellGrant(SlotIndex slot, absl::Time now, Grant& grant) const {
+  grant.generation = objects[slot].generation;
+  grant.handle = slot;
+  AppendReplicas(slot, /*only_up=*/false, grant.replicas);
+  grant.remaining = std::max(grants.At(slot).deadline - now, absl::ZeroDuration());
 }
 
 }  // namespace moonpool::master

@@ -50,7 +50,7 @@ std::vector<Grant> Core::GrantSpares(const Caller& caller, const SpareWish& wish
   while (spares.size() < count) {
     const SlotIndex slot = s.OpenSpare(put, wish.size_bytes);
     if (slot == kNoSlot) break;
-    spares.push_back(s.GrantOf(slot, now));
+    s.TellGrant(slot, now, spares.emplace_back());
   }
   s.totals.spares_given += spares.size();
   return spares;

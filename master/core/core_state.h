@@ -175,6 +175,7 @@ struct CoreState {
   // Until when its bytes must stay as they are: the end of that, and of its lease.
   absl::Time ProtectedUntil(SlotIndex slot) const;
   Replicas ReplicasOf(SlotIndex slot, bool only_up) const;
+  void AppendReplicas(SlotIndex slot, bool only_up, Replicas& replicas) const;
   uint32_t ReplicaCount(SlotIndex slot) const;
 
   // --- core_space.cc: room for replicas.
@@ -197,17 +198,19 @@ struct CoreState {
   absl::Status NoSpace(uint64_t need_bytes, absl::Time now) const;
 
   // --- core_put.cc
-  PutOutcome StartPut(const PutContext& put, uint64_t hash, const PutKey& key);
+  // Fills an empty outcome where it lies, as LocateOne.
+  void StartPut(const PutContext& put, uint64_t hash, const PutKey& key, PutOutcome& outcome);
   // What a put finds under its key, known losses aside.
   SlotIndex FindSettled(uint64_t hash, NamespaceId name_space, absl::string_view key,
                         absl::Time now);
-  PutOutcome Taken(const PutContext& put, const PutKey& key, SlotIndex slot);
+  void Taken(const PutContext& put, const PutKey& key, SlotIndex slot, PutOutcome& outcome);
   // ALREADY_EXISTS (and an access), or ABORTED/BEING_WRITTEN.
   absl::Status TakenBy(SlotIndex slot, absl::Time now);
   absl::Status CheckPut(const PutKey& key, uint32_t min_replicas) const;
   absl::Status OpenGrantFor(const PutContext& put, SlotIndex slot, const PutKey& key);
   void AttachGranted(SlotIndex slot, const PlacedReplicas& placed);
-  Grant GrantOf(SlotIndex slot, absl::Time now) const;
+  // Fills an empty grant.
+  void TellGrant(SlotIndex slot, absl::Time now, Grant& grant) const;
 
   // --- core_spare.cc
   // A key that was written under a spare grant.
@@ -257,8 +260,9 @@ struct CoreState {
   bool CommitSealed(SlotIndex slot, uint32_t enough, absl::Time now);
 
   // --- core_get.cc
-  LocateOutcome LocateOne(uint64_t hash, NamespaceId name_space, absl::string_view key,
-                          absl::Duration lease, absl::Time now);
+  // Fills an empty outcome, where it lies: to move it takes as long as to make it.
+  void LocateOne(uint64_t hash, NamespaceId name_space, absl::string_view key, absl::Duration lease,
+                 absl::Time now, LocateOutcome& outcome);
 
   // --- core_remove.cc
   RemoveOutcome RemoveOne(NamespaceId name_space, absl::string_view key, absl::Time now);

@@ -1,15 +1,19 @@
 #include "master/service/client_service.h"
 
+#include <google/protobuf/descriptor.h>
+
+#include "common/check.h"
+
 namespace moonpool::master {
 namespace {
 
 // gRPC counts a service's methods as its file does.
 int IndexOf(const char* method) {
-  return v1::LocateRequest::descriptor()
-      ->file()
-      ->FindServiceByName("MasterService")
-      ->FindMethodByName(method)
-      ->index();
+  const auto* const service =
+      v1::LocateRequest::descriptor()->file()->FindServiceByName("MasterService");
+  const auto* const found = service == nullptr ? nullptr : service->FindMethodByName(method);
+  MP_CHECK(found != nullptr, "master.proto has no such method", method);
+  return found->index();
 }
 
 }  // namespace

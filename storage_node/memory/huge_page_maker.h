@@ -1,6 +1,6 @@
-// Transparent huge pages for memory that processes share: half the time of a copy out of small
-// pages goes into finding them, and a client's first use of a huge one is one fault in place of
-// 512.
+// Transparent huge pages for memory that processes share: a quarter of the time of a copy out of
+// small pages goes into finding them, and a client's first use of a huge one is one fault in place
+// of 512.
 //
 // Of itself Linux gives shared memory none unless transparent_hugepage/shmem_enabled says so, which
 // it does nearly nowhere. Asked for range by range (MADV_COLLAPSE, Linux 6.1) it gives them, unless

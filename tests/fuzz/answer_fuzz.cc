@@ -10,10 +10,11 @@ namespace moonpool {
 namespace {
 
 void Run(uint8_t kind, const std::string& bytes) {
-  switch (kind % 3) {
+  switch (kind % 4) {
     case 0: CheckRead<LocateAnswer, v1::LocateResponse>(bytes); return;
     case 1: CheckRead<MatchPrefixAnswer, v1::MatchPrefixResponse>(bytes); return;
-    default: CheckRead<StartPutsAnswer, v1::StartPutsResponse>(bytes);
+    case 2: CheckRead<StartPutsAnswer, v1::StartPutsResponse>(bytes); return;
+    default: CheckRead<CommitPutsAnswer, v1::CommitPutsResponse>(bytes);
   }
 }
 

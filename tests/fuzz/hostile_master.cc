@@ -177,8 +177,8 @@ absl::StatusOr<StartPutsAnswer> HostileMaster::StartPuts(const v1::StartPutsRequ
   return DeliverPlaces<StartPutsAnswer>(std::move(response));
 }
 
-absl::StatusOr<v1::CommitPutsResponse> HostileMaster::CommitPuts(
-    const v1::CommitPutsRequest& request, const CallContext&) {
+absl::StatusOr<CommitPutsAnswer> HostileMaster::CommitPuts(const v1::CommitPutsRequest& request,
+                                                           const CallContext&) {
   v1::CommitPutsResponse response;
   const int count = CountFor(request.puts_size());
   for (int i = 0; i < count; ++i) *response.add_results() = Outcome();
@@ -190,7 +190,7 @@ absl::StatusOr<v1::CommitPutsResponse> HostileMaster::CommitPuts(
     FillNodes(response.mutable_nodes());
   }
   if (feed_.OneIn(4)) response.add_bound()->set_handle(feed_.Number32());
-  return Deliver(std::move(response));
+  return DeliverPlaces<CommitPutsAnswer>(std::move(response));
 }
 
 absl::StatusOr<v1::AbortPutsResponse> HostileMaster::AbortPuts(const v1::AbortPutsRequest& request,

@@ -23,8 +23,8 @@ class HostileMaster final : public MasterStub {
                                                           const CallContext& context) override;
   absl::StatusOr<StartPutsAnswer> StartPuts(const v1::StartPutsRequest& request,
                                             const CallContext& context) override;
-  absl::StatusOr<v1::CommitPutsResponse> CommitPuts(const v1::CommitPutsRequest& request,
-                                                    const CallContext& context) override;
+  absl::StatusOr<CommitPutsAnswer> CommitPuts(const v1::CommitPutsRequest& request,
+                                              const CallContext& context) override;
   absl::StatusOr<v1::AbortPutsResponse> AbortPuts(const v1::AbortPutsRequest& request,
                                                   const CallContext& context) override;
   absl::StatusOr<LocateAnswer> Locate(const v1::LocateRequest& request,

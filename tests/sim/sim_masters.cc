@@ -161,10 +161,10 @@ class SimStub final : public client::MasterStub {
     }
     return answer;
   }
-  absl::StatusOr<v1::CommitPutsResponse> CommitPuts(const v1::CommitPutsRequest& request,
-                                                    const CallContext& context) override {
-    return Call<v1::CommitPutsRequest, v1::CommitPutsResponse>(request, context,
-                                                               &master::Handlers::CommitPuts);
+  absl::StatusOr<CommitPutsAnswer> CommitPuts(const v1::CommitPutsRequest& request,
+                                              const CallContext& context) override {
+    return AnswerOf<CommitPutsAnswer>(Call<v1::CommitPutsRequest, v1::CommitPutsResponse>(
+        request, context, &master::Handlers::CommitPuts));
   }
   absl::StatusOr<v1::AbortPutsResponse> AbortPuts(const v1::AbortPutsRequest& request,
                                                   const CallContext& context) override {

@@ -161,7 +161,7 @@ class RecordedStub final : public client::MasterStub {
   }
   MOONPOOL_RECORDED_CALL(OpenNamespace)
   MOONPOOL_RECORDED_PLACES(StartPuts)
-  MOONPOOL_RECORDED_CALL(CommitPuts)
+  MOONPOOL_RECORDED_PLACES(CommitPuts)
   MOONPOOL_RECORDED_CALL(AbortPuts)
   MOONPOOL_RECORDED_PLACES(Locate)
   MOONPOOL_RECORDED_PLACES(MatchPrefix)

@@ -326,7 +326,7 @@ class ReplayedStub final : public client::MasterStub {
   }
   MOONPOOL_REPLAYED_CALL(OpenNamespace)
   MOONPOOL_REPLAYED_PLACES(StartPuts)
-  MOONPOOL_REPLAYED_CALL(CommitPuts)
+  MOONPOOL_REPLAYED_PLACES(CommitPuts)
   MOONPOOL_REPLAYED_CALL(AbortPuts)
   MOONPOOL_REPLAYED_PLACES(Locate)
   MOONPOOL_REPLAYED_PLACES(MatchPrefix)

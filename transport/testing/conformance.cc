@@ -26,8 +26,8 @@ void Register(const std::string& suite, const char* name, std::function<void()> 
 }
 
 template <typename Span>
-std::vector<Span> Cut(Span bytes, Random& random) {
-  std::vector<Span> pieces;
+absl::InlinedVector<Span, 1> Cut(Span bytes, Random& random) {
+  absl::InlinedVector<Span, 1> pieces;
   while (!bytes.empty()) {
     const size_t most = std::max<size_t>(1, bytes.size() / 3);
     const size_t size =
@@ -124,10 +124,8 @@ std::vector<std::byte> PatternBytes(size_t size, uint64_t seed) {
   return bytes;
 }
 
-std::vector<ConstBytes> Scattered(ConstBytes bytes, Random& random) { return Cut(bytes, random); }
-std::vector<MutableBytes> Scattered(MutableBytes bytes, Random& random) {
-  return Cut(bytes, random);
-}
+ConstPieces Scattered(ConstBytes bytes, Random& random) { return Cut(bytes, random); }
+MutablePieces Scattered(MutableBytes bytes, Random& random) { return Cut(bytes, random); }
 
 WriteOp WriteOf(const SealRecord& record, ConstBytes payload) {
   WriteOp op;

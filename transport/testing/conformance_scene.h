@@ -56,8 +56,8 @@ SealRecord RecordAt(uint64_t offset, uint64_t payload_bytes, uint32_t counter);
 // Different for every seed, and no two stretches alike.
 std::vector<std::byte> PatternBytes(size_t size, uint64_t seed);
 // Cuts into pieces of uneven sizes, some of them empty.
-std::vector<ConstBytes> Scattered(ConstBytes bytes, Random& random);
-std::vector<MutableBytes> Scattered(MutableBytes bytes, Random& random);
+ConstPieces Scattered(ConstBytes bytes, Random& random);
+MutablePieces Scattered(MutableBytes bytes, Random& random);
 WriteOp WriteOf(const SealRecord& record, ConstBytes payload);
 ReadOp ReadOf(Generation generation, const Extent& extent, MutableBytes into);
 // Looks again until it is true; false after the scene's patience.

@@ -131,8 +131,8 @@ FakeMaster::Object FakeMaster::Place(const v1::PutKey& put, uint32_t replicas) {
   return object;
 }
 
-absl::StatusOr<v1::CommitPutsResponse> FakeMaster::CommitPuts(const v1::CommitPutsRequest& request,
-                                                              const CallContext& context) {
+absl::StatusOr<v1::CommitPutsResponse> FakeMaster::Reply(const v1::CommitPutsRequest& request,
+                                                         const CallContext& context) {
   return Run("CommitPuts", request, context, v1::CommitPutsResponse(), [&](auto* response) {
     mutex_.AssertHeld();
     for (const v1::CommitPut& put : request.puts()) {

@@ -67,6 +67,8 @@ class FakeMaster final : public MasterStub {
   // What goes over the wire in answer to these.
   absl::StatusOr<v1::StartPutsResponse> Reply(const v1::StartPutsRequest& request,
                                               const CallContext& context);
+  absl::StatusOr<v1::CommitPutsResponse> Reply(const v1::CommitPutsRequest& request,
+                                               const CallContext& context);
   absl::StatusOr<v1::LocateResponse> Reply(const v1::LocateRequest& request,
                                            const CallContext& context);
   absl::StatusOr<v1::MatchPrefixResponse> Reply(const v1::MatchPrefixRequest& request,
@@ -78,8 +80,10 @@ class FakeMaster final : public MasterStub {
                                             const CallContext& context) override {
     return AnswerOf<StartPutsAnswer>(Reply(request, context));
   }
-  absl::StatusOr<v1::CommitPutsResponse> CommitPuts(const v1::CommitPutsRequest& request,
-                                                    const CallContext& context) override;
+  absl::StatusOr<CommitPutsAnswer> CommitPuts(const v1::CommitPutsRequest& request,
+                                              const CallContext& context) override {
+    return AnswerOf<CommitPutsAnswer>(Reply(request, context));
+  }
   absl::StatusOr<v1::AbortPutsResponse> AbortPuts(const v1::AbortPutsRequest& request,
                                                   const CallContext& context) override;
   absl::StatusOr<LocateAnswer> Locate(const v1::LocateRequest& request,

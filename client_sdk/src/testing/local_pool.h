@@ -94,7 +94,7 @@ class LocalMaster final : public v1::MasterService::Service {
   }
   grpc::Status CommitPuts(grpc::ServerContext*, const v1::CommitPutsRequest* request,
                           v1::CommitPutsResponse* response) override {
-    return Answer(fake_.CommitPuts(*request, {}), response);
+    return Answer(fake_.Reply(*request, {}), response);
   }
   grpc::Status Locate(grpc::ServerContext*, const v1::LocateRequest* request,
                       v1::LocateResponse* response) override {

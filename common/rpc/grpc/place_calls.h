@@ -24,12 +24,17 @@ class PlaceCalls {
   using Reader = std::unique_ptr<grpc::ClientAsyncResponseReader<Answer>>;
 
   explicit PlaceCalls(const std::shared_ptr<grpc::Channel>& channel)
-      : start_puts_(channel), locate_(channel), match_prefix_(channel) {}
+      : start_puts_(channel), commit_puts_(channel), locate_(channel), match_prefix_(channel) {}
 
   Reader<StartPutsAnswer> AsyncStartPuts(grpc::ClientContext* context,
                                          const v1::StartPutsRequest& request,
                                          grpc::CompletionQueue* queue) {
     return Start(start_puts_, "/moonpool.v1.MasterService/StartPuts", context, request, queue);
+  }
+  Reader<CommitPutsAnswer> AsyncCommitPuts(grpc::ClientContext* context,
+                                           const v1::CommitPutsRequest& request,
+                                           grpc::CompletionQueue* queue) {
+    return Start(commit_puts_, "/moonpool.v1.MasterService/CommitPuts", context, request, queue);
   }
   Reader<LocateAnswer> AsyncLocate(grpc::ClientContext* context, const v1::LocateRequest& request,
                                    grpc::CompletionQueue* queue) {
@@ -55,6 +60,7 @@ class PlaceCalls {
   }
 
   Stub<v1::StartPutsRequest, StartPutsAnswer> start_puts_;
+  Stub<v1::CommitPutsRequest, CommitPutsAnswer> commit_puts_;
   Stub<v1::LocateRequest, LocateAnswer> locate_;
   Stub<v1::MatchPrefixRequest, MatchPrefixAnswer> match_prefix_;
 };

@@ -4,6 +4,7 @@
 #include <google/protobuf/message.h>
 #include <google/protobuf/unknown_field_set.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -64,13 +65,26 @@ inline void CheckSame(const LocateAnswer::Result& told, const v1::LocateResult& 
   CheckSame(told.location, result.location());
 }
 
+inline void CheckSame(const ToldGrant& told, const v1::Grant& grant) {
+  MP_CHECK(told.generation.value == grant.generation(), "generation");
+  MP_CHECK(told.handle == grant.handle(), "handle");
+  MP_CHECK(told.deadline_ms == grant.deadline_ms(), "deadline");
+  CheckSame(told.replicas, grant.replicas());
+}
+
 inline void CheckSame(const StartPutsAnswer::Result& told, const v1::PutResult& result) {
   MP_CHECK(told.status == StatusFromProto(result.status()), "status", told.status.ToString());
   MP_CHECK(told.existing_generation.value == result.existing_generation(), "existing");
-  MP_CHECK(told.grant.generation.value == result.grant().generation(), "generation");
-  MP_CHECK(told.grant.handle == result.grant().handle(), "handle");
-  MP_CHECK(told.grant.deadline_ms == result.grant().deadline_ms(), "deadline");
-  CheckSame(told.grant.replicas, result.grant().replicas());
+  CheckSame(told.grant, result.grant());
+}
+
+inline void CheckSame(const absl::Status& told, const v1::Status& status) {
+  MP_CHECK(told == StatusFromProto(status), "status", told.ToString());
+}
+
+inline void CheckSame(const CommitPutsAnswer::Bound& told, const v1::BoundPut& bound) {
+  MP_CHECK(told.handle == bound.handle(), "handle");
+  MP_CHECK(told.existing_generation.value == bound.existing_generation(), "existing");
 }
 
 template <typename Told, typename Messages>
@@ -90,7 +104,16 @@ inline void CheckOwn(const MatchPrefixAnswer& told, const v1::MatchPrefixRespons
   MP_CHECK(told.miss == StatusFromProto(message.miss()), "miss", told.miss.ToString());
 }
 
+inline void CheckOwn(const CommitPutsAnswer& told, const v1::CommitPutsResponse& message) {
+  CheckSameList(told.results, message.results());
+  CheckSameList(told.bound, message.bound());
+  CheckSameList(told.spares, message.spares());
+}
+
 inline int ResultsOf(const v1::MatchPrefixResponse& message) { return message.locations_size(); }
+inline int ResultsOf(const v1::CommitPutsResponse& message) {
+  return std::max({message.results_size(), message.bound_size(), message.spares_size()});
+}
 template <typename Message>
 int ResultsOf(const Message& message) {
   return message.results_size();
