@@ -9,7 +9,6 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "client_sdk/src/master_channel.h"
 #include "common/error.h"
 #include "common/rpc/grpc/status_convert.h"
 #include "common/rpc/grpc/unreachable.h"
@@ -69,17 +68,17 @@ class CallQueue {
   bool is_ok_ = true;
 };
 
-template <typename Response, typename Master, typename Method, typename Request>
+template <typename Response, typename Method, typename Request>
 std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> Start(Method method,
-                                                                 const Master& master,
+                                                                 const MasterLines::Lease& line,
                                                                  grpc::ClientContext* rpc,
                                                                  const Request& request,
                                                                  grpc::CompletionQueue* queue) {
   if constexpr (std::is_invocable_v<Method, PlaceCalls&, grpc::ClientContext*, const Request&,
                                     grpc::CompletionQueue*>) {
-    return ((*master.places).*method)(rpc, request, queue);
+    return (line.places().*method)(rpc, request, queue);
   } else {
-    return ((*master.stub).*method)(rpc, request, queue);
+    return (line.stub().*method)(rpc, request, queue);
   }
 }
 
@@ -194,15 +193,12 @@ LeaderChoice GrpcMasterStub::Known() const {
   return choice_;
 }
 
-std::shared_ptr<const GrpcMasterStub::Master> GrpcMasterStub::MasterAt(const std::string& address) {
+std::shared_ptr<MasterLines> GrpcMasterStub::MasterAt(const std::string& address) {
   absl::MutexLock lock(&mutex_);
-  std::shared_ptr<const Master>& master = masters_[address];
+  std::shared_ptr<MasterLines>& master = masters_[address];
   if (master != nullptr) return master;
-  const std::shared_ptr<grpc::Channel> channel = ConnectToMaster(address);
-  master = std::make_shared<const Master>(Master{.address = address,
-                                                 .stub = v1::MasterService::NewStub(channel),
-                                                 .places = std::make_unique<PlaceCalls>(channel)});
-  const std::shared_ptr<const Master> made = master;
+  master = std::make_shared<MasterLines>(address);
+  const std::shared_ptr<MasterLines> made = master;
   absl::erase_if(masters_, [&](const auto& known) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return known.first != address && !choice_.Knows(known.first);
   });
@@ -215,7 +211,7 @@ absl::StatusOr<Response> GrpcMasterStub::Call(Method method, const Request& requ
   Round round(*this);
   while (!round.is_over()) {
     const LeaderChoice::Step step = round.Next(clock_.Now());
-    const std::shared_ptr<const Master> master = MasterAt(step.address);
+    const std::shared_ptr<MasterLines> master = MasterAt(step.address);
     const absl::Duration silence = SilenceFor(round, step.patience, context);
     Response response;
     const absl::Time begun = clock_.Now();
@@ -227,7 +223,7 @@ absl::StatusOr<Response> GrpcMasterStub::Call(Method method, const Request& requ
       continue;
     }
     const absl::Status answer =
-        status->ok() ? absl::OkStatus() : Explain(*status, *master, context);
+        status->ok() ? absl::OkStatus() : Explain(*status, step.address, context);
     if (IsFinal(answer)) {
       if (!IsEndOfCall(answer)) round.OnLeader();
       if (answer.ok()) return response;
@@ -250,9 +246,10 @@ absl::Duration GrpcMasterStub::SilenceFor(const Round& round, absl::Duration pat
 }
 
 template <typename Response, typename Method, typename Request>
-std::optional<grpc::Status> GrpcMasterStub::Try(Method method, const Master& master,
+std::optional<grpc::Status> GrpcMasterStub::Try(Method method, MasterLines& master,
                                                 const Request& request, const CallContext& context,
                                                 absl::Duration silence, Response* response) const {
+  const MasterLines::Lease line = master.Take();
   grpc::ClientContext rpc;
   rpc.set_deadline(DeadlineOf(context, clock_));
   CallQueue queue;
@@ -260,12 +257,12 @@ std::optional<grpc::Status> GrpcMasterStub::Try(Method method, const Master& mas
   bool is_silent = false;
   {
     const CancelCallback on_cancel = context.cancel.OnCancel([&rpc] { rpc.TryCancel(); });
-    const auto reader = Start<Response>(method, master, &rpc, request, queue.queue());
+    const auto reader = Start<Response>(method, line, &rpc, request, queue.queue());
     reader->Finish(response, &status, &rpc);
     const auto look = [&queue] { return queue.IsFinishedNow(); };
     bool is_finished = spin_.Try(clock_, context.deadline, look);
     while (!is_finished && !(is_finished = queue.IsFinished(silence))) {
-      if (is_silent || IsThere(master, request.header(), context, silence)) continue;
+      if (is_silent || IsThere(line, request.header(), context, silence)) continue;
       is_silent = true;
       rpc.TryCancel();  // which ends it soon
     }
@@ -280,7 +277,7 @@ std::optional<grpc::Status> GrpcMasterStub::Try(Method method, const Master& mas
   return status;
 }
 
-bool GrpcMasterStub::IsThere(const Master& master, const v1::RequestHeader& header,
+bool GrpcMasterStub::IsThere(const MasterLines::Lease& line, const v1::RequestHeader& header,
                              const CallContext& context, absl::Duration silence) const {
   // The call itself ends by its deadline.
   if (!context.Check(clock_).ok()) return true;
@@ -292,12 +289,12 @@ bool GrpcMasterStub::IsThere(const Master& master, const v1::RequestHeader& head
   *request.mutable_header() = header;
   request.mutable_header()->clear_touched();
   v1::ExistsResponse response;
-  const grpc::Status status = master.stub->Exists(&rpc, request, &response);
+  const grpc::Status status = line.stub().Exists(&rpc, request, &response);
   return status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED &&
          status.error_code() != grpc::StatusCode::UNAVAILABLE;
 }
 
-absl::Status GrpcMasterStub::Explain(const grpc::Status& status, const Master& master,
+absl::Status GrpcMasterStub::Explain(const grpc::Status& status, absl::string_view address,
                                      const CallContext& context) const {
   if (context.cancel.cancelled()) return context.Check(clock_);
   absl::Status failure = FromGrpcNotCancelled(status);
@@ -313,7 +310,7 @@ absl::Status GrpcMasterStub::Explain(const grpc::Status& status, const Master& m
     failure = MakeError(absl::StatusCode::kDeadlineExceeded, ErrorReason::kDeadline,
                         "no answer in time", {.hint = "raise the timeout or retry"});
   }
-  return Annotate(failure, absl::StrCat("master ", master.address));
+  return Annotate(failure, absl::StrCat("master ", address));
 }
 
 absl::StatusOr<v1::OpenNamespaceResponse> GrpcMasterStub::OpenNamespace(

@@ -11,8 +11,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client_sdk/core/master_stub.h"
+#include "client_sdk/src/master_lines.h"
 #include "common/clock.h"
-#include "common/rpc/grpc/place_calls.h"
 #include "common/rpc/leader_choice.h"
 #include "common/spin.h"
 #include "moonpool/v1/master.grpc.pb.h"
@@ -63,11 +63,6 @@ class GrpcMasterStub final : public MasterStub {
 
  private:
   using Stub = v1::MasterService::Stub;
-  struct Master {
-    std::string address;
-    std::unique_ptr<Stub> stub;
-    std::unique_ptr<PlaceCalls> places;
-  };
 
   class Round;
 
@@ -76,18 +71,19 @@ class GrpcMasterStub final : public MasterStub {
   absl::StatusOr<Response> Call(Method method, const Request& request, const CallContext& context);
   LeaderChoice Known() const;
   // Connects when it is new.
-  std::shared_ptr<const Master> MasterAt(const std::string& address);
+  std::shared_ptr<MasterLines> MasterAt(const std::string& address);
   // One master. nullopt: it gives no sign of life.
   template <typename Response, typename Method, typename Request>
-  std::optional<grpc::Status> Try(Method method, const Master& master, const Request& request,
+  std::optional<grpc::Status> Try(Method method, MasterLines& master, const Request& request,
                                   const CallContext& context, absl::Duration silence,
                                   Response* response) const;
   // What is waited for of the next master of the round.
   absl::Duration SilenceFor(const Round& round, absl::Duration patience,
                             const CallContext& context) const;
-  bool IsThere(const Master& master, const v1::RequestHeader& header, const CallContext& context,
-               absl::Duration silence) const;
-  absl::Status Explain(const grpc::Status& status, const Master& master,
+  // Asked on the connection on which it is silent.
+  bool IsThere(const MasterLines::Lease& line, const v1::RequestHeader& header,
+               const CallContext& context, absl::Duration silence) const;
+  absl::Status Explain(const grpc::Status& status, absl::string_view address,
                        const CallContext& context) const;
 
   // Answers of a master that is near take a tenth of a millisecond, a fifth of which is waking up.
@@ -99,7 +95,7 @@ class GrpcMasterStub final : public MasterStub {
   mutable absl::Mutex mutex_;
   LeaderChoice choice_ ABSL_GUARDED_BY(mutex_);  // what all calls have found out
   // Shared with the calls that are under way: a learnt address may be forgotten meanwhile.
-  absl::flat_hash_map<std::string, std::shared_ptr<const Master>> masters_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, std::shared_ptr<MasterLines>> masters_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace moonpool::client
